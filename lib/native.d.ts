@@ -1,0 +1,146 @@
+/**
+ * What the native library exports: texts, numbers, booleans and buffers, or a failure that the face throws.
+ * Times are epoch milliseconds; JSON is canonical text; records come back as JSON text.
+ */
+
+export type Failure = {
+  kind:
+    | "sqlite"
+    | "type"
+    | "range"
+    | "error"
+    | "resourceConflict"
+    | "resourceNotFound"
+    | "effectRequestConflict"
+    | "workflowRequestConflict";
+  /** The message, or the first argument of an error class that makes its own. */
+  message: string;
+  /** The code of a `SqliteError`, or the second argument. */
+  detail: string | null;
+};
+
+export type Answer<T> = T | Failure;
+
+export type Claim = {
+  controller: string;
+  key: string;
+  ownerId: string;
+  token: string;
+  generation: number;
+  queueVersion: number;
+};
+
+export type HostSchema = {
+  sql: string;
+  name: string;
+  version: number;
+  applicationId: number;
+  appVersion: string;
+};
+
+export interface NativeDatabase {
+  close(): Answer<undefined>;
+  isOpen(): boolean;
+}
+
+export interface NativeStore {
+  putResource(controller: string, key: string, spec: string, status: string, now: number): Answer<string>;
+  getResource(controller: string, key: string): Answer<string | undefined>;
+  getResourceByUid(uid: string): Answer<string | undefined>;
+  listResources(controller: string | undefined): Answer<string>;
+  updateStatus(
+    controller: string,
+    key: string,
+    expectedVersion: number,
+    claim: Claim,
+    status: string,
+    finalizers: string[] | undefined,
+    now: number,
+  ): Answer<string>;
+  requestDeletion(controller: string, key: string, now: number): Answer<string>;
+  updateFinalizers(
+    controller: string,
+    key: string,
+    expectedVersion: number,
+    finalizers: string[],
+    now: number,
+  ): Answer<string>;
+  deleteResource(controller: string, key: string, expectedVersion: number, claim: Claim, now: number): Answer<boolean>;
+  enqueue(controller: string, key: string, availableAt: number, now: number): Answer<undefined>;
+  claimNext(controllers: string, ownerId: string, now: number, expiresAt: number): Answer<string | undefined>;
+  renewClaim(claim: Claim, now: number, expiresAt: number): Answer<boolean>;
+  settleClaim(claim: Claim, now: number): Answer<number | undefined>;
+  requeueClaim(claim: Claim, availableAt: number, error: string | undefined, now: number): Answer<number | undefined>;
+  listQueue(): Answer<string>;
+  reserveEffect(
+    key: string,
+    uid: string,
+    claim: Claim,
+    generation: number,
+    kind: string,
+    requestFingerprint: string,
+    now: number,
+  ): Answer<string>;
+  getEffect(uid: string, key: string): Answer<string | undefined>;
+  updateEffect(
+    uid: string,
+    key: string,
+    claim: Claim,
+    state: string,
+    externalRef: string | undefined,
+    error: string | undefined,
+    now: number,
+  ): Answer<string>;
+  listEffects(uid: string): Answer<string>;
+  reserveWorkflow(
+    uid: string,
+    claim: Claim,
+    requestKey: string,
+    workflow: string,
+    inputFingerprint: string,
+    now: number,
+  ): Answer<string>;
+  getWorkflow(uid: string, requestKey: string): Answer<string | undefined>;
+  getWorkflowByRequestId(requestId: string): Answer<string | undefined>;
+  updateWorkflow(
+    requestId: string,
+    runId: string | undefined,
+    state: string,
+    attempt: number | undefined,
+    error: string | undefined,
+    claim: Claim,
+    now: number,
+  ): Answer<string>;
+  completeWorkflow(
+    requestId: string,
+    saysRun: boolean,
+    runId: string | undefined,
+    state: string,
+    attempt: number | undefined,
+    error: string | undefined,
+    now: number,
+  ): Answer<string>;
+  listWorkflows(uid: string): Answer<string>;
+  recordEvent(
+    controller: string,
+    key: string,
+    claim: Claim | undefined,
+    type: string,
+    payload: string,
+    now: number,
+  ): Answer<string>;
+  listEvents(controller: string | undefined, key: string | undefined, limit: number): Answer<string>;
+}
+
+export interface Binding {
+  openDatabase(
+    path: string,
+    readOnly: boolean,
+    leftoversHome: string | undefined,
+    schema: HostSchema | undefined,
+  ): Answer<NativeDatabase>;
+  openStore(database: NativeDatabase, canonicalPath: string, lookUp: boolean, now: number): Answer<NativeStore>;
+  resourceId(type: string, aggregateKey: string): string;
+  digest(text: string): Buffer;
+  digestHex(text: string): string;
+}

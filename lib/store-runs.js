@@ -1,0 +1,7 @@
+"use strict";
+
+const { ControllerMethods } = require("./store-controllers");
+
+class RunMethods extends ControllerMethods {}
+
+module.exports = { RunMethods };
