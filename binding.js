@@ -1,27 +1,11 @@
-"use strict";
-
 const fs = require("node:fs");
 const path = require("node:path");
-
-/** The name of this platform's binary: `linux-x64-gnu`, `darwin-arm64`, `win32-x64-msvc`. */
-function targetName() {
-  const base = `${process.platform}-${process.arch}`;
-  if (process.platform === "linux") return `${base}-${isMusl() ? "musl" : "gnu"}`;
-  return process.platform === "win32" ? `${base}-msvc` : base;
-}
-
-/** glibc says its version in Node's own report; musl says nothing there. */
-function isMusl() {
-  const report = /** @type {any} */ (process.report?.getReport());
-  return report !== undefined && report.header.glibcVersionRuntime === undefined;
-}
+const { localBinary, targetName } = require("./lib/target");
 
 /** @returns {import("./lib/native").Binding} */
 function load() {
-  const target = targetName();
-  const local = path.join(__dirname, `pi-workflows-store.${target}.node`);
-  if (fs.existsSync(local)) return require(local);
-  return require(`@pi-workflows/store-${target}`);
+  const local = path.join(__dirname, localBinary());
+  return require(fs.existsSync(local) ? local : `@pi-workflows/store-${targetName()}`);
 }
 
 module.exports = { native: load() };

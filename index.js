@@ -1,5 +1,3 @@
-"use strict";
-
 const { canonicalJson } = require("./lib/canonical-json");
 const { jsonFingerprint, resourceIdFor, tokenHash } = require("./lib/digests");
 const errors = require("./lib/errors");

@@ -1,5 +1,3 @@
-"use strict";
-
 /** The largest distance from the epoch, in milliseconds, that a `Date` holds. */
 const MAX_DATE_MS = 8.64e15;
 
@@ -140,8 +138,9 @@ function claim(value) {
  * @param {"expiresAt" | "resourceVersion"} field
  */
 function assertAssignable(value, field) {
+  const current = value[field];
   // in strict mode this throws a TypeError where the field cannot be assigned
-  value[field] = value[field];
+  value[field] = current;
 }
 
 /** @param {unknown} value */

@@ -1,5 +1,3 @@
-"use strict";
-
 /**
  * Canonical JSON: what `JSON.stringify` prints after a copy in which keys are sorted and `undefined` members left out.
  *
@@ -15,7 +13,8 @@ function canonicalJson(value) {
     copied = JSON.stringify(copy(value));
   } catch (error) {
     // only the walk itself and the engine throw a RangeError: the stack or the longest string is used up
-    if (error instanceof RangeError) throw new Error("JSON is nested too deeply, cyclic or too large", { cause: error });
+    if (error instanceof RangeError)
+      throw new Error("JSON is nested too deeply, cyclic or too large", { cause: error });
     throw error;
   }
   return copied;

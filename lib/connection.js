@@ -1,5 +1,3 @@
-"use strict";
-
 const { take } = require("./errors");
 
 class SqliteConnection {

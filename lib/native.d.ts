@@ -38,6 +38,35 @@ export type HostSchema = {
   appVersion: string;
 };
 
+export type RunRequest = {
+  runId: string;
+  workflowName: string;
+  workflowRef: string;
+  source: string;
+  definitionDigest: string;
+  definition: string;
+  input: string;
+  launchOptions: string;
+  runnerId: string;
+  originSessionId: string;
+  parentRunId: string | undefined;
+  now: number;
+};
+
+export type IntentRequest = {
+  intentId: string;
+  sourceEventId: string;
+  runId: string;
+  workflowRef: string;
+  targetSessionId: string;
+  cause: string;
+  nodeId: string | undefined;
+  attemptId: string | undefined;
+  facts: string;
+  eligible: boolean;
+  now: number;
+};
+
 export interface NativeDatabase {
   close(): Answer<undefined>;
   isOpen(): boolean;
@@ -130,6 +159,100 @@ export interface NativeStore {
     now: number,
   ): Answer<string>;
   listEvents(controller: string | undefined, key: string | undefined, limit: number): Answer<string>;
+
+  reserveRun(request: RunRequest): Answer<string>;
+  enqueueRun(request: RunRequest, token: string, expiresAt: number): Answer<string>;
+  getRun(runId: string): Answer<string | undefined>;
+  listRuns(statuses: string, exclude: string, limit: number): Answer<string>;
+  findSessionReservation(sessionId: string): Answer<string | undefined>;
+  claimRun(runId: string, runnerId: string, token: string, now: number, expiresAt: number): Answer<string | undefined>;
+  claimNextRun(
+    runnerId: string,
+    sessionId: string | undefined,
+    token: string,
+    exclude: string,
+    now: number,
+    expiresAt: number,
+  ): Answer<string | undefined>;
+  markRunRunning(runId: string, token: string, now: number): Answer<boolean>;
+  renewRunClaim(runId: string, token: string, now: number, expiresAt: number): Answer<boolean>;
+  verifyRunClaim(runId: string, token: string, now: number): Answer<boolean>;
+  runAuthority(runId: string, token: string, now: number): Answer<string | undefined>;
+  parkRun(runId: string, token: string, now: number): Answer<boolean>;
+  completeRun(runId: string, token: string, now: number): Answer<boolean>;
+  failRun(
+    runId: string,
+    token: string | undefined,
+    code: string,
+    error: string,
+    errorJson: string,
+    now: number,
+  ): Answer<boolean>;
+  cancelRun(runId: string, token: string | undefined, now: number): Answer<boolean>;
+  deleteRun(runId: string, token: string, now: number): Answer<boolean>;
+  setRunOriginSession(runId: string, sessionId: string, now: number): Answer<boolean>;
+  recordRunEvent(
+    runId: string,
+    workflowRef: string,
+    type: string,
+    payload: string,
+    runnerId: string | undefined,
+    now: number,
+  ): Answer<string>;
+  listRunEventsAfter(seq: number, limit: number): Answer<string>;
+  settleRunEffect(runId: string, effectType: string, now: number): Answer<undefined>;
+
+  ensureTurnIntent(request: IntentRequest): Answer<string>;
+  getTurnIntent(intentId: string): Answer<string | undefined>;
+  findPendingTurnIntent(runId: string, sessionId: string): Answer<string | undefined>;
+  claimTurnIntent(
+    intentId: string,
+    sessionId: string,
+    token: string,
+    now: number,
+    expiresAt: number,
+  ): Answer<string | undefined>;
+  claimEligibleTurnIntents(
+    sessionId: string,
+    token: string,
+    limit: number,
+    now: number,
+    expiresAt: number,
+  ): Answer<string>;
+  makeTurnIntentEligible(intentId: string, facts: string, eligibleAt: number): Answer<boolean>;
+  resolveTurnIntent(
+    intentId: string,
+    sessionId: string,
+    token: string,
+    resolution: string,
+    messageId: string | undefined,
+    now: number,
+  ): Answer<boolean>;
+  releaseTurnIntentClaim(intentId: string, sessionId: string, token: string): Answer<boolean>;
+  listTurnIntents(
+    runId: string | undefined,
+    sessionId: string | undefined,
+    unresolvedOnly: boolean,
+    limit: number,
+  ): Answer<string>;
+
+  enqueueNotification(
+    runId: string,
+    attemptId: string,
+    index: number,
+    sessionId: string,
+    kind: string,
+    content: string,
+    now: number,
+  ): Answer<string>;
+  claimPendingNotifications(
+    sessionId: string,
+    token: string,
+    limit: number,
+    now: number,
+    expiresAt: number,
+  ): Answer<string>;
+  markNotificationDelivered(notificationId: string, sessionId: string, token: string, now: number): Answer<boolean>;
 }
 
 export interface Binding {

@@ -1,5 +1,3 @@
-"use strict";
-
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");

@@ -1,5 +1,3 @@
-"use strict";
-
 const args = require("./arguments");
 const { canonicalJson } = require("./canonical-json");
 const { take } = require("./errors");

@@ -1,5 +1,3 @@
-"use strict";
-
 const { native } = require("../binding");
 const args = require("./arguments");
 const { take } = require("./errors");

@@ -10,5 +10,6 @@
 mod answer;
 mod database;
 mod digests;
+mod runs;
 mod shared;
 mod store;

@@ -23,6 +23,8 @@ use rusqlite::{Connection, OpenFlags};
 pub use blobs::{Blob, JSON, TEXT, read as read_blob};
 pub use error::{Error, Result};
 pub use query::{find, for_each, json as json_column, optional_blob_text, optional_bytes, optional_text, text};
+#[cfg(test)]
+pub(crate) use schema::SQL as SCHEMA_SQL;
 pub use schema::{HostSchema, Schema};
 pub use transaction::Write;
 

@@ -11,7 +11,7 @@ use super::query::{find, for_each};
 use super::transaction::write;
 
 /// The text of the built-in schema.
-pub(super) const SQL: &str = include_str!("schema.sql");
+pub(crate) const SQL: &str = include_str!("schema.sql");
 
 /// `application_id` of the file: "PIWF".
 const APPLICATION_ID: i32 = 0x5049_5746;

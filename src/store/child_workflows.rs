@@ -165,7 +165,7 @@ impl Store {
             let event = NewEvent {
                 resource_id: &source.resource_id,
                 kind: "workflow_state_changed",
-                actor: Actor::System,
+                actor: Actor::SYSTEM,
                 generation: None,
                 payload: &payload,
                 now: update.now,

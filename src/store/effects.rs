@@ -180,7 +180,7 @@ fn effect_event<'a>(resource_id: &'a str, kind: &'a str, claim: &'a Claim, now: 
     NewEvent {
         resource_id,
         kind,
-        actor: Actor::Controller(&claim.owner_id),
+        actor: Actor::controller(&claim.owner_id),
         generation: Some(claim.generation),
         payload: NO_PAYLOAD,
         now,

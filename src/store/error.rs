@@ -87,6 +87,45 @@ pub enum Refusal {
     /// A completion of some other run.
     #[error("Scheduler completion run ID does not match the reserved child run")]
     CompletionOfAnotherRun,
+    /// There is no such run.
+    #[error("Workflow run not found: {0}")]
+    RunNotFound(String),
+    /// The id is taken.
+    #[error("Workflow run already reserved: {0}")]
+    RunAlreadyReserved(String),
+    /// A run that was to be enqueued and claimed is somebody else's, or has ended.
+    #[error("Workflow run could not be claimed: {0}")]
+    RunNotClaimable(String),
+    /// A run's row points to no state projection.
+    #[error("Workflow run {0} has no state projection")]
+    RunWithoutState(String),
+    /// A run's state projection is no JSON object.
+    #[error("Workflow run {0} state is invalid")]
+    RunStateInvalid(String),
+    /// Something else than 64 hex digits.
+    #[error("Expected a SHA-256 digest")]
+    DigestExpected,
+    /// Neither a builtin or file, nor a root with mounted sources.
+    #[error("Stored workflow source identity is invalid")]
+    SourceInvalid,
+    /// A run can only be continued in its own session.
+    #[error("Continuation parent belongs to another Pi session")]
+    ParentOfAnotherSession,
+    /// A run can only be continued when nobody owns it.
+    #[error("Continuation parent still has an active owner")]
+    ParentOwned,
+    /// A run can be continued once.
+    #[error("Continuation parent already has a reserved continuation")]
+    ParentContinued,
+    /// A run can only be continued while it is parked.
+    #[error("Continuation parent queue is {0}")]
+    ParentNotParked(&'static str),
+    /// There is no such turn intent.
+    #[error("Workflow turn intent not found: {0}")]
+    TurnIntentNotFound(String),
+    /// A notification vanished while it was stored: its attempt is not there.
+    #[error("Workflow notification was not stored")]
+    NotificationNotStored,
 }
 
 impl From<rusqlite::Error> for Error {

@@ -4,6 +4,7 @@ use rusqlite::{Row, params};
 
 use super::error::{Refusal, Result};
 use super::leases::Claim;
+use super::sets::{ActorType, OwnerType};
 use super::{Store, resources};
 use crate::state::json::{Array, Object, object};
 use crate::state::{State, Write, for_each, ids, json_column, text};
@@ -47,22 +48,31 @@ const LIST: [&str; 8] = [
 
 /// Who caused an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Actor<'a> {
-    /// Whoever steers the controllers from outside.
-    Control,
-    /// The store itself, or a scheduler.
-    System,
-    /// A controller's worker.
-    Controller(&'a str),
+pub(super) struct Actor<'a> {
+    pub(super) kind: ActorType,
+    pub(super) id: Option<&'a str>,
 }
 
 impl<'a> Actor<'a> {
-    fn parts(self) -> (&'static str, Option<&'a str>) {
-        match self {
-            Self::Control => ("control", None),
-            Self::System => ("system", None),
-            Self::Controller(id) => ("controller", Some(id)),
-        }
+    /// Whoever steers the controllers from outside.
+    pub(super) const CONTROL: Self = Self { kind: ActorType::Control, id: None };
+
+    /// The store itself, or a scheduler.
+    pub(super) const SYSTEM: Self = Self { kind: ActorType::System, id: None };
+
+    /// A controller's worker.
+    pub(super) fn controller(id: &'a str) -> Self {
+        Self { kind: ActorType::Controller, id: Some(id) }
+    }
+
+    /// A session of the user's.
+    pub(super) fn session(id: &'a str) -> Self {
+        Self { kind: ActorType::Session, id: Some(id) }
+    }
+
+    /// Whoever runs workflows: a session where nobody says.
+    pub(super) fn runner(id: Option<&'a str>) -> Self {
+        Self { kind: id.map_or(ActorType::Session, |id| OwnerType::of_runner(id).into()), id }
     }
 }
 
@@ -97,7 +107,6 @@ pub(super) fn append(tx: &Write<'_>, revision: i64, event: &NewEvent<'_>) -> Res
 /// Writes the event of a revision that the resource has already.
 pub(super) fn append_at(tx: &Write<'_>, revision: i64, event: &NewEvent<'_>) -> Result<Appended> {
     let payload = tx.put_json(event.payload, event.now)?;
-    let (actor_type, actor_id) = event.actor.parts();
     tx.execute(
         INSERT,
         params![
@@ -105,8 +114,8 @@ pub(super) fn append_at(tx: &Write<'_>, revision: i64, event: &NewEvent<'_>) -> 
             event.resource_id,
             revision,
             event.kind,
-            actor_type,
-            actor_id,
+            event.actor.kind,
+            event.actor.id,
             event.generation,
             payload,
             event.now
@@ -141,7 +150,7 @@ impl Store {
             if let Some(claim) = claim {
                 row.assert_live_claim(claim, now)?;
             }
-            let actor = claim.map_or(Actor::Control, |claim| Actor::Controller(&claim.owner_id));
+            let actor = claim.map_or(Actor::CONTROL, |claim| Actor::controller(&claim.owner_id));
             let generation = claim.map(|claim| claim.generation);
             append(tx, row.revision, &NewEvent { resource_id: &row.resource_id, kind, actor, generation, payload, now })
         })?;

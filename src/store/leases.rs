@@ -3,8 +3,10 @@
 use rusqlite::{Row, params};
 
 use super::error::{Error, Refusal, Result};
+use super::events::Actor;
+use super::sets::OwnerType;
 use crate::state::ids::Digest;
-use crate::state::{Write, ids, optional_bytes, optional_text};
+use crate::state::{self, Write, ids, optional_bytes, optional_text};
 
 /// What is held, by whom: `lease!("l")` are the columns that [`Lease::read`] takes.
 macro_rules! lease_columns {
@@ -42,20 +44,6 @@ const RELEASE: &str = "UPDATE leases SET owner_type = NULL, owner_id = NULL, tok
     acquired_at = NULL, heartbeat_at = NULL, expires_at = NULL
   WHERE resource_id = ? AND generation = ? AND owner_id IS NOT NULL";
 
-/// What kind of owner holds a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OwnerType {
-    Controller,
-}
-
-impl OwnerType {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Controller => "controller",
-        }
-    }
-}
-
 /// A controller's claim on a resource, as the caller holds it. Of the token only its digest gets this far.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -77,15 +65,33 @@ pub struct Claim {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) generation: i64,
-    held: Option<Held>,
+    pub(super) held: Option<Held>,
 }
 
+/// A hold on a lease, be it expired or not.
 #[derive(Debug)]
-struct Held {
-    owner_type: String,
-    owner_id: String,
+pub(super) struct Held {
+    pub(super) owner_type: OwnerType,
+    pub(super) owner_id: String,
     token_hash: Vec<u8>,
     expires_at: i64,
+}
+
+impl Held {
+    /// Whether it is still going on at `now`. A lease ends at the millisecond of its expiry.
+    pub(super) fn is_live(&self, now: i64) -> bool {
+        self.expires_at > now
+    }
+
+    /// Whether this token's digest is the one that took it.
+    pub(super) fn has_token(&self, token: &Digest) -> bool {
+        token.equals(&self.token_hash)
+    }
+
+    /// Its owner, as the actor of an event.
+    pub(super) fn actor(&self) -> Actor<'_> {
+        Actor { kind: self.owner_type.into(), id: Some(&self.owner_id) }
+    }
 }
 
 impl Lease {
@@ -97,7 +103,8 @@ impl Lease {
             optional_bytes(row, column + 3)?,
         ) {
             (Some(owner_type), Some(owner_id), Some(token_hash)) => Some(Held {
-                owner_type: owner_type.to_owned(),
+                owner_type: OwnerType::parse(owner_type)
+                    .ok_or_else(|| state::Error::Damaged(format!("a lease is held by a {owner_type}")))?,
                 owner_id: owner_id.to_owned(),
                 token_hash: token_hash.to_owned(),
                 expires_at: row.get(column + 4)?,
@@ -110,16 +117,26 @@ impl Lease {
     /// Whether this claim is the one that holds the lease, be it expired or not.
     pub(super) fn is_held_by(&self, claim: &Claim) -> bool {
         self.held.as_ref().is_some_and(|held| {
-            held.owner_type == OwnerType::Controller.as_str()
+            held.owner_type == OwnerType::Controller
                 && held.owner_id == claim.owner_id
                 && self.generation == claim.generation
-                && claim.token.equals(&held.token_hash)
+                && held.has_token(&claim.token)
         })
     }
 
-    /// Whether somebody holds it at `now`. A lease ends at the millisecond of its expiry.
-    pub(super) fn is_live(&self, now: i64) -> bool {
-        self.held.as_ref().is_some_and(|held| held.expires_at > now)
+    /// Whoever holds it at `now`.
+    pub(super) fn live(&self, now: i64) -> Option<&Held> {
+        self.held.as_ref().filter(|held| held.is_live(now))
+    }
+
+    /// Whoever holds it at `now` with this token.
+    pub(super) fn live_with_token(&self, token: &Digest, now: i64) -> Option<&Held> {
+        self.live(now).filter(|held| held.has_token(token))
+    }
+
+    /// The fencing generation for an event; an identity that was never claimed has none.
+    pub(super) fn event_generation(&self) -> Option<i64> {
+        Some(self.generation).filter(|generation| *generation > 0)
     }
 }
 
@@ -143,7 +160,7 @@ pub(super) fn create(tx: &Write<'_>, resource_id: &str) -> Result<()> {
 pub(super) fn take(tx: &Write<'_>, resource_id: &str, generation: i64, grant: &Grant<'_>) -> Result<i64> {
     let Grant { owner_type, owner_id, token, now, expires_at } = *grant;
     let taken =
-        tx.execute(TAKE, params![owner_type.as_str(), owner_id, token, now, now, expires_at, resource_id, generation])?;
+        tx.execute(TAKE, params![owner_type, owner_id, token, now, now, expires_at, resource_id, generation])?;
     if taken == 1 { Ok(generation + 1) } else { Err(Refusal::RevisionConflict.into()) }
 }
 

@@ -4,7 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::error::{Error, Refusal, Result};
 use super::events::{self, Actor, NO_PAYLOAD, NewEvent};
-use super::leases::{self, Claim, Grant, OwnerType};
+use super::leases::{self, Claim, Grant};
+use super::sets::OwnerType;
 use super::{Store, resources};
 use crate::state::json::{Array, Object, object};
 use crate::state::{State, Write, find, for_each, text};
@@ -88,7 +89,7 @@ impl Store {
             let event = NewEvent {
                 resource_id: &due.resource_id,
                 kind: "lease.claimed",
-                actor: Actor::Controller(owner_id),
+                actor: Actor::controller(owner_id),
                 generation: Some(generation),
                 payload: &format!(r#"{{"expiresAt":{expires_at}}}"#),
                 now,
@@ -168,7 +169,7 @@ impl Store {
             let event = NewEvent {
                 resource_id: &row.resource_id,
                 kind: "lease.released",
-                actor: Actor::Controller(&claim.owner_id),
+                actor: Actor::controller(&claim.owner_id),
                 generation: Some(claim.generation),
                 payload: NO_PAYLOAD,
                 now,

@@ -123,7 +123,7 @@ impl ResourceRow {
     /// Refuses an expired claim, too.
     pub(super) fn assert_live_claim(&self, claim: &Claim, now: i64) -> Result<()> {
         self.assert_claim(claim)?;
-        if self.lease.is_live(now) { Ok(()) } else { Err(Refusal::ClaimStale.into()) }
+        if self.lease.live(now).is_some() { Ok(()) } else { Err(Refusal::ClaimStale.into()) }
     }
 
     fn assert_version(&self, expected: i64) -> Result<()> {
@@ -273,7 +273,7 @@ impl Store {
             let event = NewEvent {
                 resource_id: &row.resource_id,
                 kind: "resource.status_updated",
-                actor: Actor::Controller(&claim.owner_id),
+                actor: Actor::controller(&claim.owner_id),
                 generation: Some(claim.generation),
                 payload: NO_PAYLOAD,
                 now,
@@ -338,7 +338,7 @@ impl Store {
             let event = NewEvent {
                 resource_id: &row.resource_id,
                 kind: "resource.deleted",
-                actor: Actor::Controller(&claim.owner_id),
+                actor: Actor::controller(&claim.owner_id),
                 generation: Some(claim.generation),
                 payload: NO_PAYLOAD,
                 now,
@@ -366,7 +366,7 @@ fn create(tx: &Write<'_>, project: &str, put: &PutResource<'_>) -> Result<String
     let event = NewEvent {
         resource_id: &resource_id,
         kind: "resource.created",
-        actor: Actor::Control,
+        actor: Actor::CONTROL,
         generation: None,
         payload: r#"{"generation":1}"#,
         now,
@@ -384,7 +384,7 @@ fn change_spec(tx: &Write<'_>, row: &ResourceRow, put: &PutResource<'_>) -> Resu
 }
 
 fn control_event(tx: &Write<'_>, row: &ResourceRow, kind: &str, payload: &str, now: i64) -> Result<()> {
-    let event = NewEvent { resource_id: &row.resource_id, kind, actor: Actor::Control, generation: None, payload, now };
+    let event = NewEvent { resource_id: &row.resource_id, kind, actor: Actor::CONTROL, generation: None, payload, now };
     events::append(tx, row.revision, &event)?;
     Ok(())
 }
