@@ -75,4 +75,4 @@ function isObjectPrototype(prototype) {
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "__lookupGetter__");
 }
 
-module.exports = { canonicalJson };
+module.exports = { canonicalJson, isPlain };

@@ -70,6 +70,36 @@ export type IntentRequest = {
 export interface NativeDatabase {
   close(): Answer<undefined>;
   isOpen(): boolean;
+  inTransaction(): boolean;
+  prepare(sql: string): Answer<NativeStatement>;
+  exec(sql: string): Answer<undefined>;
+  control(sql: string): Answer<undefined>;
+  putText(text: string, isJson: boolean, now: number): Answer<Buffer>;
+  putBlob(content: Buffer, mediaType: string, now: number): Answer<Buffer>;
+  blobType(hash: Buffer): Answer<string | undefined>;
+  blobContent(hash: Buffer): Answer<Buffer | undefined>;
+  integrityProblems(): Answer<string>;
+  prune(): Answer<number>;
+}
+
+/** First how often SQLite has prepared the statement again, then the cells, row by row. */
+export type Cells = (number | string | bigint | Buffer | null)[];
+
+export interface NativeStatement {
+  readonly parameterCount: number;
+  readonly returnsData: boolean;
+  readonly isReadonly: boolean;
+  readonly isBusy: boolean;
+  parameterNames(): Answer<string[]>;
+  columnNames(): Answer<string[]>;
+  /** Name, column, table, database and declared type of each column, one after the other. */
+  columnMetadata(): Answer<(string | undefined)[]>;
+  run(parameters: unknown[], safeIntegers: boolean): Answer<Cells>;
+  get(parameters: unknown[], safeIntegers: boolean): Answer<Cells | undefined>;
+  all(parameters: unknown[], safeIntegers: boolean): Answer<Cells>;
+  begin(parameters: unknown[]): Answer<undefined>;
+  nextRow(safeIntegers: boolean): Answer<Cells | undefined>;
+  end(): Answer<undefined>;
 }
 
 export interface NativeStore {

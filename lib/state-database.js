@@ -2,12 +2,17 @@ const os = require("node:os");
 const path = require("node:path");
 const { native } = require("../binding");
 const args = require("./arguments");
-const { SqliteConnection } = require("./connection");
+const { canonicalJson } = require("./canonical-json");
+const { SqliteConnection, transact } = require("./connection");
 const { take } = require("./errors");
-const { attach } = require("./native-handle");
+const { NATIVE, attach } = require("./native-handle");
 const { workflowStatePath } = require("./paths");
 
 class StateDatabase {
+  /** @type {import("./native").NativeDatabase} */
+  // @ts-expect-error -- attached by the constructor, out of sight
+  [NATIVE];
+
   /** @param {any} [options] */
   constructor(options = {}) {
     const { filePath, homeDir, mode = "read-write", checkLegacyState, schema } = args.object(options, "options");
@@ -39,9 +44,70 @@ class StateDatabase {
     this.connection.close();
   }
 
+  /**
+   * @template T
+   * @param {() => T} fn
+   * @returns {T}
+   */
+  transaction(fn) {
+    if (typeof fn !== "function") throw new TypeError("fn must be a function");
+    return transact(this[NATIVE], "BEGIN IMMEDIATE", fn);
+  }
+
+  /** @param {unknown} value @param {number} [now] @returns {Buffer} */
+  putJson(value, now = Date.now()) {
+    const at = args.integer(now, "now");
+    return take(this[NATIVE].putText(canonicalJson(value), true, at));
+  }
+
+  /** @param {string} value @param {number} [now] @returns {Buffer} */
+  putText(value, now = Date.now()) {
+    const text = args.content(value, "value");
+    return take(this[NATIVE].putText(text, false, args.integer(now, "now")));
+  }
+
+  /** @param {Uint8Array} content @param {string} mediaType @param {number} [now] @returns {Buffer} */
+  putBlob(content, mediaType, now = Date.now()) {
+    const bytes = buffer(content, "content");
+    return take(this[NATIVE].putBlob(bytes, args.text(mediaType, "mediaType"), args.integer(now, "now")));
+  }
+
+  /** @param {Uint8Array} hash @returns {any} */
+  readBlob(hash) {
+    const key = buffer(hash, "hash");
+    const mediaType = take(this[NATIVE].blobType(key));
+    const content = take(this[NATIVE].blobContent(key));
+    if (mediaType === undefined || content === undefined) return undefined;
+    return { hash: Buffer.from(key), mediaType, byteLength: content.length, content };
+  }
+
+  /** @param {Uint8Array} hash @returns {any} */
+  readJson(hash) {
+    const blob = this.readBlob(hash);
+    if (blob?.mediaType !== "application/json") throw new Error("JSON blob is missing or has the wrong media type");
+    return JSON.parse(blob.content.toString("utf8"));
+  }
+
+  integrityCheck() {
+    const problems = take(this[NATIVE].integrityProblems());
+    if (problems !== "") throw new Error(`The workflow state is damaged: ${problems}`);
+  }
+
+  /** @returns {number} */
+  pruneUnreferencedBlobs() {
+    return take(this[NATIVE].prune());
+  }
+
   [Symbol.dispose]() {
     this.close();
   }
+}
+
+/** The same bytes as a Buffer. @param {unknown} value @param {string} name @returns {Buffer} */
+function buffer(value, name) {
+  if (Buffer.isBuffer(value)) return value;
+  if (!ArrayBuffer.isView(value)) throw new TypeError(`${name} must be a Buffer or Uint8Array`);
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
 /** @param {unknown} value @returns {import("./native").HostSchema} */

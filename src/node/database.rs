@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use napi::bindgen_prelude::{Buffer, BufferSlice};
 use napi_derive::napi;
 
-use super::answer::Answer;
+use super::answer::{Answer, Maybe, Text};
 use super::shared::Shared;
-use crate::state::{HostSchema, Mode, Options, Schema, State};
+use super::statement::Statement;
+use crate::state::{Error, HostSchema, Mode, Options, Schema, State, read_blob};
 
 /// One open database file and its connection.
 #[napi]
@@ -71,6 +73,73 @@ impl Database {
     #[napi(catch_unwind)]
     pub fn close(&self) -> Answer<()> {
         self.shared.close().into()
+    }
+
+    /// Prepares a statement.
+    #[napi(catch_unwind)]
+    pub fn prepare(&self, sql: String) -> Answer<Statement> {
+        Statement::prepare(self.shared(), &sql).into()
+    }
+
+    /// Runs all statements of a text.
+    #[napi(catch_unwind)]
+    pub fn exec(&self, sql: String) -> Answer<()> {
+        self.shared.write(|state| Ok::<_, Error>(state.connection().execute_batch(&sql)?)).into()
+    }
+
+    /// Begins, ends or undoes a transaction. Unlike `exec` it may while an iterator is under way: otherwise a
+    /// transaction whose function has left one behind could not end.
+    #[napi(catch_unwind)]
+    pub fn control(&self, sql: String) -> Answer<()> {
+        self.shared.read(|state| Ok::<_, Error>(state.connection().execute_batch(&sql)?)).into()
+    }
+
+    /// Whether a transaction is open.
+    #[napi(catch_unwind)]
+    pub fn in_transaction(&self) -> bool {
+        self.shared.read(|state| Ok::<_, Error>(!state.connection().is_autocommit())).unwrap_or(false)
+    }
+
+    /// Stores a value; gives its key.
+    #[napi(catch_unwind)]
+    pub fn put_blob(&self, content: BufferSlice<'_>, media_type: String, now: i64) -> Answer<Buffer> {
+        self.shared
+            .write(|state| state.write(|tx| tx.put(&content, &media_type, now)))
+            .map(|digest| digest.0.to_vec())
+            .into()
+    }
+
+    /// Stores a text, JSON or plain; gives its key.
+    #[napi(catch_unwind)]
+    pub fn put_text(&self, text: String, is_json: bool, now: i64) -> Answer<Buffer> {
+        self.shared
+            .write(|state| state.write(|tx| if is_json { tx.put_json(&text, now) } else { tx.put_text(&text, now) }))
+            .map(|digest| digest.0.to_vec())
+            .into()
+    }
+
+    /// The media type of what is stored under a key; `undefined` where nothing is.
+    #[napi(catch_unwind)]
+    pub fn blob_type(&self, hash: BufferSlice<'_>) -> Answer<Maybe<Text>> {
+        self.shared.read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.media_type))).into()
+    }
+
+    /// The content of what is stored under a key; `undefined` where nothing is.
+    #[napi(catch_unwind)]
+    pub fn blob_content(&self, hash: BufferSlice<'_>) -> Answer<Maybe<Buffer>> {
+        self.shared.read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.content))).into()
+    }
+
+    /// What is wrong with the database; an empty text where nothing is.
+    #[napi(catch_unwind)]
+    pub fn integrity_problems(&self) -> Answer<Text> {
+        self.shared.read(State::integrity_problems).into()
+    }
+
+    /// Removes the blobs that nothing points to; gives their number.
+    #[napi(catch_unwind)]
+    pub fn prune(&self) -> Answer<i64> {
+        self.shared.write(State::prune).into()
     }
 
     /// Whether it is open.

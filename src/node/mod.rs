@@ -12,4 +12,6 @@ mod database;
 mod digests;
 mod runs;
 mod shared;
+mod statement;
 mod store;
+mod value;

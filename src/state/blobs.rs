@@ -28,22 +28,22 @@ pub struct Blob {
     pub content: Vec<u8>,
 }
 
-/// Stores `content` and gives its key. Bytes that are stored already are left as they are; under another media type they
+/// Stores `content`; gives its key, and whether it is new. Bytes that are stored already are left as they are; under another media type they
 /// are refused.
-pub(super) fn put(connection: &Connection, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
+pub(super) fn put(connection: &Connection, content: &[u8], media_type: &str, now: i64) -> Result<(Digest, bool)> {
     let digest = Digest::of(content);
     let same = find(connection, MEDIA_TYPE, [digest], |row| {
         Ok::<_, Error>(row.get_ref(0)?.as_bytes().ok() == Some(media_type.as_bytes()))
     })?;
     match same {
-        Some(true) => {}
-        Some(false) => return Err(Error::BlobConflict),
+        Some(true) => Ok((digest, false)),
+        Some(false) => Err(Error::BlobConflict),
         None => {
             let byte_length = i64::try_from(content.len()).unwrap_or(i64::MAX);
             execute(connection, INSERT, params![digest, media_type, byte_length, content, now])?;
+            Ok((digest, true))
         }
     }
-    Ok(digest)
 }
 
 /// Reads what is stored under a key.

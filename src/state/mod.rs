@@ -8,6 +8,7 @@ mod error;
 mod files;
 pub mod ids;
 pub mod json;
+mod prune;
 mod query;
 mod schema;
 pub mod time;
@@ -28,6 +29,7 @@ pub(crate) use schema::SQL as SCHEMA_SQL;
 pub use schema::{HostSchema, Schema};
 pub use transaction::Write;
 
+use prune::OwnBlobs;
 use schema::Header;
 
 /// How long a statement waits for another connection's lock before it fails with `SQLITE_BUSY`.
@@ -73,6 +75,7 @@ pub struct State {
     connection: Rc<Connection>,
     path: PathBuf,
     mode: Mode,
+    stored: OwnBlobs,
 }
 
 impl State {
@@ -102,7 +105,7 @@ impl State {
             }
             other => other,
         })?;
-        Ok(Self { connection: Rc::new(connection), path, mode })
+        Ok(Self { connection: Rc::new(connection), path, mode, stored: OwnBlobs::default() })
     }
 
     /// The database file.
@@ -129,12 +132,39 @@ impl State {
         Rc::clone(&self.connection)
     }
 
+    /// What SQLite finds wrong with the database and its foreign keys, a line each; empty where nothing is.
+    pub fn integrity_problems(&self) -> Result<String> {
+        let mut problems: Vec<String> = Vec::new();
+        for_each::<Error>(&self.connection, "PRAGMA integrity_check", [], |row| {
+            problems.extend(Some(row.get::<_, String>(0)?).filter(|line| line != "ok"));
+            Ok(())
+        })?;
+        for_each::<Error>(&self.connection, "PRAGMA foreign_key_check", [], |row| {
+            let (table, rowid, parent): (String, Option<i64>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let rowid = rowid.map_or_else(String::new, |rowid| format!(" {rowid}"));
+            problems.push(format!("{table}{rowid} points to nothing in {parent}"));
+            Ok(())
+        })?;
+        Ok(problems.join("\n"))
+    }
+
+    /// Removes the blobs that nothing points to; gives their number.
+    ///
+    /// What another connection has stored in the last ten minutes survives: it may be about to point to it.
+    pub fn prune(&mut self) -> Result<i64> {
+        let removed = prune::all(&self.connection, &self.path, &self.stored)?;
+        self.stored = OwnBlobs::default();
+        Ok(removed)
+    }
+
     /// Runs `body` as one transaction: its own, or a savepoint inside the caller's.
     pub fn write<T, E: From<Error>>(
         &mut self,
         body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        transaction::write(&self.connection, body)
+        let (value, stored) = transaction::write_and_tell(&self.connection, body)?;
+        self.stored.remember(stored);
+        Ok(value)
     }
 }
 

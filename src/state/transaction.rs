@@ -1,5 +1,6 @@
 //! Write transactions: one per store method, joined to the caller's where one is open.
 
+use std::cell::RefCell;
 use std::ops::Deref;
 
 use rusqlite::{Connection, Params};
@@ -15,6 +16,8 @@ use super::query;
 #[derive(Debug)]
 pub struct Write<'c> {
     connection: &'c Connection,
+    /// The values that were stored, for pruning to know them as ours.
+    stored: RefCell<Vec<Digest>>,
 }
 
 impl Deref for Write<'_> {
@@ -31,14 +34,23 @@ impl Write<'_> {
         query::execute(self.connection, sql, params)
     }
 
+    /// Stores a value of any media type; the same bytes are stored once.
+    pub fn put(&self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
+        let (digest, is_new) = blobs::put(self.connection, content, media_type, now)?;
+        if is_new {
+            self.stored.borrow_mut().push(digest);
+        }
+        Ok(digest)
+    }
+
     /// Stores JSON that is canonical already; the same text is stored once.
     pub fn put_json(&self, canonical: &str, now: i64) -> Result<Digest> {
-        blobs::put(self.connection, canonical.as_bytes(), blobs::JSON, now)
+        self.put(canonical.as_bytes(), blobs::JSON, now)
     }
 
     /// Stores a text; the same text is stored once.
     pub fn put_text(&self, text: &str, now: i64) -> Result<Digest> {
-        blobs::put(self.connection, text.as_bytes(), blobs::TEXT, now)
+        self.put(text.as_bytes(), blobs::TEXT, now)
     }
 }
 
@@ -67,13 +79,22 @@ pub(super) fn write<T, E: From<Error>>(
     connection: &Connection,
     body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
+    write_and_tell(connection, body).map(|(value, _)| value)
+}
+
+/// The same; gives also the values that were stored.
+pub(super) fn write_and_tell<T, E: From<Error>>(
+    connection: &Connection,
+    body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
+) -> std::result::Result<(T, Vec<Digest>), E> {
     let frame = if connection.is_autocommit() { OWN } else { JOINED };
     query::execute(connection, frame.begin, [])?;
     let undo = Undo { connection, frame };
-    let value = body(&Write { connection })?;
+    let tx = Write { connection, stored: RefCell::default() };
+    let value = body(&tx)?;
     query::execute(connection, undo.frame.commit, [])?;
     std::mem::forget(undo);
-    Ok(value)
+    Ok((value, tx.stored.into_inner()))
 }
 
 /// Undoes the transaction when it is dropped: on an early return, and when `body` panics.
