@@ -1,3 +1,4 @@
+const path = require("node:path");
 const { take } = require("./errors");
 const { SqliteStatement } = require("./statement");
 
@@ -92,6 +93,13 @@ class SqliteConnection {
     if (typeof on !== "boolean") throw new TypeError("Expected first argument to be a boolean");
     this.#safeIntegers = on;
     return this;
+  }
+
+  /** @param {string} destination @returns {Promise<void>} */
+  async backup(destination) {
+    if (typeof destination !== "string") throw new TypeError("Expected first argument to be a string");
+    if (destination.trim() === "") throw new TypeError("Backup filename cannot be an empty string");
+    take(await this.#native.backup(path.resolve(destination)));
   }
 
   close() {

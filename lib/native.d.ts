@@ -80,6 +80,7 @@ export interface NativeDatabase {
   blobContent(hash: Buffer): Answer<Buffer | undefined>;
   integrityProblems(): Answer<string>;
   prune(): Answer<number>;
+  backup(destination: string): Promise<Answer<undefined>>;
 }
 
 /** First how often SQLite has prepared the statement again, then the cells, row by row. */

@@ -93,6 +93,11 @@ class StateDatabase {
     if (problems !== "") throw new Error(`The workflow state is damaged: ${problems}`);
   }
 
+  /** @param {string} destination @returns {Promise<void>} */
+  async backup(destination) {
+    await this.connection.backup(destination);
+  }
+
   /** @returns {number} */
   pruneUnreferencedBlobs() {
     return take(this[NATIVE].prune());

@@ -5,8 +5,8 @@
 
 use std::ptr;
 
-use napi::bindgen_prelude::{Env, Object, ToNapiValue};
-use napi::{JsValue as _, check_status, sys};
+use napi::bindgen_prelude::{Env, Object, ToNapiValue, TypeName};
+use napi::{JsValue as _, ValueType, check_status, sys};
 
 use crate::{state, store};
 
@@ -44,6 +44,16 @@ impl<T: ToNapiValue> ToNapiValue for Answer<T> {
                 Self::Failure(failure) => failure.into_object(env),
             }
         }
+    }
+}
+
+impl<T> TypeName for Answer<T> {
+    fn type_name() -> &'static str {
+        "Answer"
+    }
+
+    fn value_type() -> ValueType {
+        ValueType::Unknown
     }
 }
 
@@ -85,7 +95,7 @@ impl<T, U: Into<T>> From<Option<U>> for Maybe<T> {
 }
 
 /// What the face makes an error of: its class, and the class's facts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     kind: &'static str,
     /// The message; for the classes that make their own, the first of their arguments.

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use napi::bindgen_prelude::{Buffer, BufferSlice};
+use napi::Task;
+use napi::bindgen_prelude::{AsyncTask, Buffer, BufferSlice, Env};
 use napi_derive::napi;
 
-use super::answer::{Answer, Maybe, Text};
+use super::answer::{Answer, Failure, Maybe, Text};
 use super::shared::Shared;
 use super::statement::Statement;
-use crate::state::{Error, HostSchema, Mode, Options, Schema, State, read_blob};
+use crate::state::{self, Error, HostSchema, Mode, Options, Schema, State, read_blob};
 
 /// One open database file and its connection.
 #[napi]
@@ -121,7 +122,9 @@ impl Database {
     /// The media type of what is stored under a key; `undefined` where nothing is.
     #[napi(catch_unwind)]
     pub fn blob_type(&self, hash: BufferSlice<'_>) -> Answer<Maybe<Text>> {
-        self.shared.read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.media_type))).into()
+        self.shared
+            .read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.media_type)))
+            .into()
     }
 
     /// The content of what is stored under a key; `undefined` where nothing is.
@@ -136,6 +139,13 @@ impl Database {
         self.shared.read(State::integrity_problems).into()
     }
 
+    /// Backs the database up, on a thread of its own.
+    #[napi(catch_unwind)]
+    pub fn backup(&self, destination: String) -> AsyncTask<BackUp> {
+        let live = self.shared.read(|state| Ok::<_, Error>(state.path().to_owned()));
+        AsyncTask::new(BackUp { live: live.map_err(Into::into), destination: PathBuf::from(destination) })
+    }
+
     /// Removes the blobs that nothing points to; gives their number.
     #[napi(catch_unwind)]
     pub fn prune(&self) -> Answer<i64> {
@@ -147,4 +157,33 @@ impl Database {
     pub fn is_open(&self) -> bool {
         self.shared.is_open()
     }
+}
+
+/// A backup under way.
+#[derive(Debug)]
+pub struct BackUp {
+    live: Result<PathBuf, Failure>,
+    destination: PathBuf,
+}
+
+impl Task for BackUp {
+    type JsValue = Answer<()>;
+    type Output = Result<(), Failure>;
+
+    fn compute(&mut self) -> napi::Result<Self::Output> {
+        Ok(match &self.live {
+            Ok(live) => guarded(|| state::backup(live, &self.destination).map_err(Into::into)),
+            Err(failure) => Err(failure.clone()),
+        })
+    }
+
+    fn resolve(&mut self, _env: Env, output: Self::Output) -> napi::Result<Self::JsValue> {
+        Ok(output.into())
+    }
+}
+
+/// A panic on another thread than JavaScript's would end the process.
+fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(Failure::new("error", "the native library failed; please report this")))
 }

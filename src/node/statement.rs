@@ -50,13 +50,19 @@ pub struct Statement {
 impl Statement {
     pub(super) fn prepare(shared: Rc<Shared>, sql: &str) -> Result<Self, Failure> {
         let connection = shared.read(|state| Ok::<_, Error>(state.share_connection()))?;
-        let prepared = Prepared::try_new(connection, |connection| one_statement(connection, sql)).map_err(|error| match error {
-            NotOne::None => Failure::new("range", "The supplied SQL string contains no statements"),
-            NotOne::Several => Failure::new("range", "The supplied SQL string contains more than one statement"),
-            NotOne::Sql(error) => Error::from(error).into(),
-        })?;
-        let (parameters, returns_data, is_readonly) = prepared
-            .with_dependent(|_, statement| (statement.parameter_count(), statement.column_count() > 0, statement.readonly()));
+        let prepared =
+            Prepared::try_new(connection, |connection| one_statement(connection, sql)).map_err(
+                |error| match error {
+                    NotOne::None => Failure::new("range", "The supplied SQL string contains no statements"),
+                    NotOne::Several => {
+                        Failure::new("range", "The supplied SQL string contains more than one statement")
+                    }
+                    NotOne::Sql(error) => Error::from(error).into(),
+                },
+            )?;
+        let (parameters, returns_data, is_readonly) = prepared.with_dependent(|_, statement| {
+            (statement.parameter_count(), statement.column_count() > 0, statement.readonly())
+        });
         let slot = Rc::new(RefCell::new(Some(prepared)));
         shared.track(Rc::downgrade(&slot));
         Ok(Self { shared, slot, iterating: RefCell::new(false), parameters, returns_data, is_readonly })
@@ -175,7 +181,8 @@ impl Statement {
     #[napi(catch_unwind)]
     pub fn parameter_names(&self) -> Answer<Vec<String>> {
         self.with_any(|statement| {
-            let names = (1..=self.parameters).map(|index| statement.parameter_name(index).unwrap_or_default().to_owned());
+            let names =
+                (1..=self.parameters).map(|index| statement.parameter_name(index).unwrap_or_default().to_owned());
             Ok::<_, Failure>(names.collect::<Vec<_>>())
         })
         .into()
@@ -260,9 +267,7 @@ impl Statement {
         if !self.is_iterating() {
             return Answer::Value(Maybe(None));
         }
-        let row = self.with_any(|statement| {
-            Ok(step(statement, safe_integers)?.map(|cells| stamped(statement, cells)))
-        });
+        let row = self.with_any(|statement| Ok(step(statement, safe_integers)?.map(|cells| stamped(statement, cells))));
         if !matches!(row, Ok(Some(_))) {
             self.set_iterating(false);
         }
@@ -299,10 +304,8 @@ impl Statement {
             // sqlite3_changes() still speaks of an earlier statement where this one has changed nothing
             let changes = if connection.total_changes() == before { 0 } else { connection.changes() };
             let integer = if safe_integers { Cell::BigInteger } else { Cell::Integer };
-            let cells = vec![
-                integer(i64::try_from(changes).unwrap_or(i64::MAX)),
-                integer(connection.last_insert_rowid()),
-            ];
+            let cells =
+                vec![integer(i64::try_from(changes).unwrap_or(i64::MAX)), integer(connection.last_insert_rowid())];
             Ok(stamped(statement, cells))
         })
     }

@@ -51,6 +51,9 @@ pub enum Error {
     /// A row points to a value that is not there, or that is no JSON.
     #[error("JSON blob is missing or has the wrong media type")]
     NotJson,
+    /// A backup cannot replace what it is made of.
+    #[error("The backup must differ from the live database: {}", .0.display())]
+    BackupOntoItself(PathBuf),
     /// A file operation beside SQLite failed: creating the directory, narrowing a mode.
     #[error("Cannot {action} {}: {source}", path.display())]
     File {

@@ -2,6 +2,7 @@
 //!
 //! This is the only place that knows how a connection is opened and configured.
 
+mod backup;
 mod blobs;
 mod codes;
 mod error;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+pub use backup::backup;
 pub use blobs::{Blob, JSON, TEXT, read as read_blob};
 pub use error::{Error, Result};
 pub use query::{find, for_each, json as json_column, optional_blob_text, optional_bytes, optional_text, text};
@@ -134,18 +136,7 @@ impl State {
 
     /// What SQLite finds wrong with the database and its foreign keys, a line each; empty where nothing is.
     pub fn integrity_problems(&self) -> Result<String> {
-        let mut problems: Vec<String> = Vec::new();
-        for_each::<Error>(&self.connection, "PRAGMA integrity_check", [], |row| {
-            problems.extend(Some(row.get::<_, String>(0)?).filter(|line| line != "ok"));
-            Ok(())
-        })?;
-        for_each::<Error>(&self.connection, "PRAGMA foreign_key_check", [], |row| {
-            let (table, rowid, parent): (String, Option<i64>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let rowid = rowid.map_or_else(String::new, |rowid| format!(" {rowid}"));
-            problems.push(format!("{table}{rowid} points to nothing in {parent}"));
-            Ok(())
-        })?;
-        Ok(problems.join("\n"))
+        integrity_problems(&self.connection)
     }
 
     /// Removes the blobs that nothing points to; gives their number.
@@ -166,6 +157,21 @@ impl State {
         self.stored.remember(stored);
         Ok(value)
     }
+}
+
+fn integrity_problems(connection: &Connection) -> Result<String> {
+    let mut problems: Vec<String> = Vec::new();
+    for_each::<Error>(connection, "PRAGMA integrity_check", [], |row| {
+        problems.extend(Some(row.get::<_, String>(0)?).filter(|line| line != "ok"));
+        Ok(())
+    })?;
+    for_each::<Error>(connection, "PRAGMA foreign_key_check", [], |row| {
+        let (table, rowid, parent): (String, Option<i64>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let rowid = rowid.map_or_else(String::new, |rowid| format!(" {rowid}"));
+        problems.push(format!("{table}{rowid} points to nothing in {parent}"));
+        Ok(())
+    })?;
+    Ok(problems.join("\n"))
 }
 
 /// Opens a connection and sets what belongs to the connection, not to the file. Nothing is read or written yet.
