@@ -231,3 +231,63 @@ fn push_record(out: &mut String, row: &Row<'_>) -> Result<()> {
     effect.end();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, json, text};
+    use super::*;
+
+    #[test]
+    fn an_effect_is_reserved_once_and_refused_where_the_request_differs() {
+        let mut world = World::new();
+        let uid = text(&world.put("a", "1", 0)["metadata"], "uid");
+        let claim = world.claim("w", 0, 10).unwrap();
+        let mut request = ReserveEffect {
+            key: "merge",
+            uid: &uid,
+            claim: &claim,
+            generation: 1,
+            kind: "github",
+            request_fingerprint: "f",
+            now: 1,
+        };
+        let first = json(world.store.reserve_effect(&mut world.state, &request));
+        assert_eq!(first["created"], true);
+        let again = json(world.store.reserve_effect(&mut world.state, &request));
+        assert_eq!((&again["created"], &again["record"]), (&false.into(), &first["record"]));
+        request.request_fingerprint = "g";
+        let before = world.count("events");
+        let other = world.store.reserve_effect(&mut world.state, &request);
+        assert!(matches!(other, Err(Error::EffectRequestConflict { .. })));
+        assert_eq!(world.count("events"), before);
+    }
+
+    #[test]
+    fn an_indeterminate_outcome_is_stored_as_ambiguous() {
+        let mut world = World::new();
+        let uid = text(&world.put("a", "1", 0)["metadata"], "uid");
+        let claim = world.claim("w", 0, 10).unwrap();
+        let request = ReserveEffect {
+            key: "e",
+            uid: &uid,
+            claim: &claim,
+            generation: 1,
+            kind: "k",
+            request_fingerprint: "f",
+            now: 1,
+        };
+        world.store.reserve_effect(&mut world.state, &request).unwrap();
+        let update = UpdateEffect {
+            uid: &uid,
+            key: "e",
+            claim: &claim,
+            state: "indeterminate",
+            external_ref: None,
+            error: Some("timeout"),
+            now: 2,
+        };
+        let effect = json(world.store.update_effect(&mut world.state, &update));
+        assert_eq!((&effect["state"], &effect["error"]), (&"indeterminate".into(), &"timeout".into()));
+        assert_eq!(world.count("effects WHERE status = 'ambiguous'"), 1);
+    }
+}

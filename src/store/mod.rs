@@ -20,6 +20,8 @@ mod run_queue;
 mod run_state;
 mod runs;
 mod sets;
+#[cfg(test)]
+mod testing;
 mod turn_intents;
 
 pub use child_workflows::{ReserveWorkflow, WorkflowUpdate};

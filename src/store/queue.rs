@@ -229,3 +229,57 @@ fn queue_version(connection: &Connection, controller_resource_id: &str) -> Resul
     find(connection, VERSION, [controller_resource_id], |row| Ok::<_, Error>(row.get(0)?))?
         .ok_or_else(|| Refusal::QueueItemMissing.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::World;
+    use super::*;
+
+    #[test]
+    fn what_is_due_first_is_claimed_first_and_once() {
+        let mut world = World::new();
+        for (key, now) in [("late", 9), ("b", 1), ("a", 1)] {
+            world.put(key, "1", now);
+        }
+        let keys: Vec<_> = (0..3).map(|_| world.claim("w", 5, 100).map(|claim| claim.key)).collect();
+        assert_eq!(keys, [Some("a".to_owned()), Some("b".to_owned()), None]);
+    }
+
+    #[test]
+    fn a_lapsed_claim_is_taken_over_and_fenced_off() {
+        let mut world = World::new();
+        world.put("a", "1", 0);
+        let old = world.claim("one", 0, 10).unwrap();
+        assert!(world.store.renew_claim(&mut world.state, &old, 9, 20).unwrap());
+        assert!(world.claim("two", 19, 10).is_none(), "renewed until 20");
+        let new = world.claim("two", 20, 10).unwrap();
+        assert!(new.generation > old.generation);
+        assert!(!world.store.renew_claim(&mut world.state, &old, 21, 99).unwrap());
+        assert_eq!(world.store.settle_claim(&mut world.state, &old, 21).unwrap(), None);
+        assert!(world.store.settle_claim(&mut world.state, &new, 99).unwrap().is_some(), "lapsed, but not taken over");
+        assert_eq!(world.count("controller_queue"), 0);
+    }
+
+    #[test]
+    fn work_that_came_in_meanwhile_stays_queued() {
+        let mut world = World::new();
+        world.put("a", "1", 0);
+        let claim = world.claim("w", 0, 10).unwrap();
+        world.store.enqueue(&mut world.state, "jobs", "a", 1, 1).unwrap();
+        assert!(world.store.settle_claim(&mut world.state, &claim, 2).unwrap().is_some());
+        assert_eq!(world.count("controller_queue"), 1);
+    }
+
+    #[test]
+    fn a_failure_counts_and_delays() {
+        let mut world = World::new();
+        world.put("a", "1", 0);
+        let claim = world.claim("w", 0, 10).unwrap();
+        let requeue = Requeue { available_at: 50, error: Some("no") };
+        assert!(world.store.requeue_claim(&mut world.state, &claim, &requeue, 1).unwrap().is_some());
+        assert!(world.claim("w", 49, 10).is_none());
+        let again = world.claim("w", 50, 10).unwrap();
+        assert_eq!(again.queue_version, 2);
+        assert_eq!(world.count("controller_queue WHERE consecutive_errors = 1"), 1);
+    }
+}

@@ -440,3 +440,85 @@ fn push_record(out: &mut String, row: &Row<'_>) -> Result<()> {
 pub fn initial_status(controller_status: &str) -> String {
     format!(r#"{{"conditions":[],"controllerStatus":{controller_status},"observedGeneration":0}}"#)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, json};
+    use super::*;
+
+    #[test]
+    fn the_same_spec_again_changes_nothing_and_takes_no_lock() {
+        let mut world = World::new();
+        let first = world.put("a", r#"{"v":1}"#, 1);
+        let mut rival = world.rival();
+        rival
+            .write(|_| {
+                // a writer is at work: an unchanged put does not wait for it
+                assert_eq!(world.put("a", r#"{"v":1}"#, 2), first);
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        assert_eq!(world.count("events"), 1);
+    }
+
+    #[test]
+    fn a_changed_spec_makes_a_generation_and_a_version() {
+        let mut world = World::new();
+        world.put("a", r#"{"v":1}"#, 1);
+        let second = world.put("a", r#"{"v":2}"#, 2);
+        assert_eq!(
+            (second["metadata"]["generation"].as_i64(), second["metadata"]["resourceVersion"].as_i64()),
+            (Some(2), Some(2))
+        );
+        assert_eq!(world.count("events"), 2);
+    }
+
+    #[test]
+    fn a_key_that_is_used_again_goes_on_counting() {
+        let mut world = World::new();
+        let first = world.put("a", "1", 1);
+        world.store.request_deletion(&mut world.state, "jobs", "a", 2).unwrap();
+        let claim = world.claim("w", 3, 10).unwrap();
+        assert!(world.store.delete_resource(&mut world.state, "jobs", "a", 3, &claim, 3).unwrap());
+        assert_eq!(world.store.get_resource(&world.state, "jobs", "a").unwrap(), None);
+        let second = world.put("a", "1", 4);
+        assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+        assert_eq!(second["metadata"]["resourceVersion"], 5);
+        assert_eq!(world.claim("w", 4, 10).unwrap().generation, claim.generation + 1);
+    }
+
+    #[test]
+    fn a_refused_status_leaves_nothing_behind() {
+        let mut world = World::new();
+        world.put("a", "1", 1);
+        let claim = world.claim("w", 1, 10).unwrap();
+        let before = (world.count("blobs"), world.count("events"));
+        let mut update = UpdateStatus {
+            controller: "jobs",
+            key: "a",
+            expected_version: 2,
+            claim: &claim,
+            status: r#""unseen""#,
+            finalizers: Some(&["x".to_owned(), "x".to_owned()]),
+            now: 2,
+        };
+        let refused = world.store.update_status(&mut world.state, &update);
+        assert!(matches!(refused, Err(Error::Refused(Refusal::FinalizersNotUnique))));
+        update.now = 11;
+        let lapsed = world.store.update_status(&mut world.state, &update);
+        assert!(matches!(lapsed, Err(Error::Refused(Refusal::ClaimStale))));
+        assert_eq!((world.count("blobs"), world.count("events")), before);
+    }
+
+    #[test]
+    fn finalizers_keep_their_order_and_hold_back_a_deletion() {
+        let mut world = World::new();
+        world.put("a", "1", 1);
+        let names = ["z".to_owned(), "\u{e9}\"".to_owned()];
+        let resource = json(world.store.update_finalizers(&mut world.state, "jobs", "a", 1, &names, 2));
+        assert_eq!(resource["metadata"]["finalizers"], serde_json::json!(names));
+        world.store.request_deletion(&mut world.state, "jobs", "a", 3).unwrap();
+        let claim = world.claim("w", 3, 10).unwrap();
+        assert!(!world.store.delete_resource(&mut world.state, "jobs", "a", 4, &claim, 3).unwrap());
+    }
+}

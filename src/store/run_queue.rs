@@ -314,3 +314,73 @@ fn status_event(
     events::append(tx, row.revision, &event)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::World;
+    use super::*;
+
+    fn next(world: &mut World, runner_id: &str, session: Option<&str>, now: i64) -> Option<String> {
+        let claim = RunClaim { runner_id, token: runner_id, now, expires_at: now + 10 };
+        let record = world.store.claim_next_run(&mut world.state, session, "[]", &claim).unwrap()?;
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        Some(record["runId"].as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_run_has_one_live_owner_and_the_next_one_a_higher_generation() {
+        let mut world = World::new();
+        world.reserve("r", "s", 0).unwrap();
+        let first = world.claim_run("r", "s", "t1", 1).unwrap();
+        assert!(world.claim_run("r", "host-1", "t2", 10).is_none());
+        let second = world.claim_run("r", "host-1", "t2", 11).unwrap();
+        assert!(second["claimGeneration"].as_i64() > first["claimGeneration"].as_i64());
+        let (old, new) = (Digest::of("t1"), Digest::of("t2"));
+        assert!(!world.store.renew_run_claim(&mut world.state, "r", &old, 12, 99).unwrap());
+        assert!(!world.store.complete_run(&mut world.state, "r", &old, 12).unwrap());
+        assert!(world.store.complete_run(&mut world.state, "r", &new, 12).unwrap());
+        assert!(world.claim_run("r", "s", "t3", 50).is_none(), "it has ended");
+    }
+
+    #[test]
+    fn a_busy_session_does_not_hold_up_the_queue() {
+        let mut world = World::new();
+        for (run, session) in [("parked", "a"), ("other", "b")] {
+            world.reserve(run, session, 0).unwrap();
+            world.claim_run(run, session, "t", 1).unwrap();
+            assert!(world.store.park_run(&mut world.state, run, &Digest::of("t"), 2).unwrap());
+        }
+        world.reserve("active", "a", 3).unwrap();
+        assert_eq!(next(&mut world, "host-1", None, 4), Some("other".to_owned()));
+        assert_eq!(next(&mut world, "host-2", None, 4), None);
+    }
+
+    #[test]
+    fn a_new_run_waits_for_its_session() {
+        let mut world = World::new();
+        world.reserve("r", "a", 0).unwrap();
+        assert_eq!(next(&mut world, "b", Some("b"), 1), None);
+        assert_eq!(next(&mut world, "host-1", None, 1), None);
+        assert_eq!(next(&mut world, "a", Some("a"), 1), Some("r".to_owned()));
+        assert_eq!(
+            next(&mut world, "host-1", None, 11),
+            Some("r".to_owned()),
+            "it was started, and its lease has lapsed"
+        );
+    }
+
+    #[test]
+    fn a_deleted_run_leaves_its_identity_and_lets_go_of_what_points_to_it() {
+        let mut world = World::new();
+        world.reserve("r", "a", 0).unwrap();
+        world.claim_run("r", "a", "t", 1).unwrap();
+        assert!(!world.store.delete_run(&mut world.state, "r", &Digest::of("other"), 2).unwrap());
+        assert!(world.store.delete_run(&mut world.state, "r", &Digest::of("t"), 2).unwrap());
+        assert_eq!(world.count("runs") + world.count("run_queue") + world.count("run_bindings"), 0);
+        assert_eq!(world.count("leases WHERE owner_id IS NOT NULL"), 0);
+        world.reserve("r", "a", 3).unwrap();
+        let again = world.claim_run("r", "a", "t", 4).unwrap();
+        assert_eq!(again["claimGeneration"], 2);
+        assert_eq!(world.state.integrity_problems().unwrap(), "");
+    }
+}
