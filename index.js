@@ -5,7 +5,8 @@ const { workflowStatePath } = require("./lib/paths");
 const { StateDatabase } = require("./lib/state-database");
 const { SqliteControllerStore } = require("./lib/store");
 
-module.exports = {
+// checked against what index.d.ts promises
+module.exports = /** @satisfies {typeof import("./index.d.ts")} */ ({
   EffectRequestConflictError: errors.EffectRequestConflictError,
   ResourceConflictError: errors.ResourceConflictError,
   ResourceNotFoundError: errors.ResourceNotFoundError,
@@ -18,4 +19,4 @@ module.exports = {
   resourceIdFor,
   tokenHash,
   workflowStatePath,
-};
+});

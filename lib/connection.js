@@ -33,13 +33,13 @@ class SqliteConnection {
     return this.#native.inTransaction();
   }
 
-  /** @param {string} source */
+  /** @param {string} source @returns {any} */
   prepare(source) {
     assertText(source);
     return new SqliteStatement(this, take(this.#native.prepare(source)), source, this.#safeIntegers);
   }
 
-  /** @param {string} source */
+  /** @param {string} source @returns {this} */
   exec(source) {
     assertText(source);
     take(this.#native.exec(source));
