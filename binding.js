@@ -1,3 +1,5 @@
+"use strict";
+
 const fs = require("node:fs");
 const path = require("node:path");
 const { localBinary, targetName } = require("./lib/target");

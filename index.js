@@ -1,3 +1,5 @@
+"use strict";
+
 const { canonicalJson } = require("./lib/canonical-json");
 const { jsonFingerprint, resourceIdFor, tokenHash } = require("./lib/digests");
 const errors = require("./lib/errors");

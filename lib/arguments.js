@@ -1,3 +1,5 @@
+"use strict";
+
 /** The largest distance from the epoch, in milliseconds, that a `Date` holds. */
 const MAX_DATE_MS = 8.64e15;
 

@@ -1,3 +1,5 @@
+"use strict";
+
 /**
  * Canonical JSON: what `JSON.stringify` prints after a copy in which keys are sorted and `undefined` members left out.
  *

@@ -1,3 +1,5 @@
+"use strict";
+
 const path = require("node:path");
 const { take } = require("./errors");
 const { SqliteStatement } = require("./statement");

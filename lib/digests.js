@@ -1,3 +1,5 @@
+"use strict";
+
 const { native } = require("../binding");
 const args = require("./arguments");
 const { canonicalJson } = require("./canonical-json");

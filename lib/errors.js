@@ -1,3 +1,5 @@
+"use strict";
+
 /** @param {Function} errorClass @param {string} name */
 function named(errorClass, name) {
   Object.defineProperty(errorClass.prototype, "name", { value: name, configurable: true, writable: true });

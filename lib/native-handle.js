@@ -1,3 +1,5 @@
+"use strict";
+
 /**
  * Where an object of the face keeps its native counterpart. A registered symbol instead of a private field: after
  * `jest.resetModules()` a store of one copy of the face takes the `StateDatabase` of another.

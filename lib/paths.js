@@ -1,3 +1,5 @@
+"use strict";
+
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");

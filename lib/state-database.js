@@ -1,3 +1,5 @@
+"use strict";
+
 const os = require("node:os");
 const path = require("node:path");
 const { native } = require("../binding");

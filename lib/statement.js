@@ -1,3 +1,5 @@
+"use strict";
+
 const { isPlain } = require("./canonical-json");
 const { take } = require("./errors");
 

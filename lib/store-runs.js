@@ -1,3 +1,5 @@
+"use strict";
+
 const args = require("./arguments");
 const { canonicalJson } = require("./canonical-json");
 const { take } = require("./errors");

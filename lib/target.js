@@ -1,3 +1,5 @@
+"use strict";
+
 /**
  * The name of this platform's binary, as in the npm packages: `linux-x64-gnu`, `darwin-arm64`, `win32-x64-msvc`.
  */
