@@ -79,7 +79,7 @@ describe("putResource", () => {
       Date.UTC(2026, 7, 4),
       new Date(at(0)),
     ];
-    forms.forEach((now, index) => put(store, { key: `k${index}`, now }));
+    for (const [index, now] of forms.entries()) put(store, { key: `k${index}`, now });
     expect(store.listQueue().map((item) => item.availableAt)).toStrictEqual([at(0), at(0), at(0), at(0), at(0.5)]);
     for (const now of ["nonsense", "", "2026-13-01T00:00:00Z", Number.NaN, new Date(Number.NaN)]) {
       refused(store, () => put(store, { key: "bad", now }), "Invalid timestamp");

@@ -22,7 +22,7 @@ class SqliteControllerStore extends RunMethods {
     const lookUp = readOnly !== undefined && args.boolean(readOnly, "readOnly");
     const folder = args.text(projectPath === undefined ? process.cwd() : projectPath, "projectPath");
     this.#ownsState = state === undefined;
-    this.state = state === undefined ? openState(filePath, lookUp) : args.object(state, "state");
+    this.state = state === undefined ? openState(filePath, lookUp) : stateDatabase(state);
     this.filePath = this.state.filePath;
     try {
       attach(this, take(native.openStore(this.state[NATIVE], canonicalProjectPath(folder), lookUp, Date.now())));
@@ -42,6 +42,13 @@ class SqliteControllerStore extends RunMethods {
   [Symbol.dispose]() {
     this.close();
   }
+}
+
+/** A `StateDatabase`, of this copy of the package's face or another. @param {unknown} value */
+function stateDatabase(value) {
+  const state = args.object(value, "state");
+  if (state[NATIVE] === undefined) throw new TypeError("state must be a StateDatabase");
+  return state;
 }
 
 /** @param {string} filePath @param {boolean} readOnly */

@@ -1,0 +1,185 @@
+"use strict";
+
+const { WorkflowRequestConflictError } = require("..");
+const { DIGEST, at, claimed, refused, unchanged } = require("./support");
+
+const FINGERPRINT = "ab".repeat(32);
+const begin = () => {
+  const { uid, claim, ...rest } = claimed();
+  const request = {
+    resourceUid: uid,
+    claim,
+    requestKey: "repair:1",
+    workflow: "repair",
+    inputFingerprint: FINGERPRINT,
+  };
+  return { ...rest, uid, claim, request };
+};
+const reserved = () => {
+  const started = begin();
+  return { ...started, id: started.store.reserveWorkflow(started.request).record.requestId };
+};
+
+describe("reserveWorkflow", () => {
+  it("reserves once and adopts the same request", () => {
+    const { store, uid, request } = begin();
+    const { record, created } = store.reserveWorkflow(request);
+    expect(created).toBe(true);
+    expect(record).toStrictEqual({
+      requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      resourceUid: uid,
+      requestKey: "repair:1",
+      inputFingerprint: FINGERPRINT,
+      workflow: "repair",
+      state: "pending",
+      attempt: 0,
+    });
+    expect(unchanged(store, () => store.reserveWorkflow(request))).toStrictEqual({ record, created: false });
+  });
+
+  it("refuses another request under the same key, a stale claim, and what is no fingerprint", () => {
+    const { store, claim, request } = begin();
+    store.reserveWorkflow(request);
+    for (const other of [
+      { workflow: "x" },
+      { inputFingerprint: "cd".repeat(32) },
+      { inputFingerprint: FINGERPRINT.toUpperCase() },
+    ]) {
+      refused(store, () => store.reserveWorkflow({ ...request, ...other }), WorkflowRequestConflictError, claim);
+    }
+    refused(
+      store,
+      () => store.reserveWorkflow({ ...request, claim: { ...claim, token: "x" } }),
+      "Controller claim is stale",
+    );
+    refused(
+      store,
+      () => store.reserveWorkflow({ ...request, resourceUid: "absent" }),
+      "Controller resource not found: absent",
+    );
+    for (const inputFingerprint of ["", "not hex", "ab", `${FINGERPRINT}ab`]) {
+      refused(
+        store,
+        () => store.reserveWorkflow({ ...request, requestKey: "bad", inputFingerprint }),
+        expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }),
+      );
+    }
+  });
+});
+
+describe("updateWorkflow", () => {
+  it("keeps run and attempt where they are not given, and removes the error", () => {
+    const { store, id, claim } = reserved();
+    const update = (options) => {
+      const { runId, state, attempt, error } = store.updateWorkflow(id, options, claim);
+      return { runId, state, attempt, error };
+    };
+    expect(update({ state: "running", runId: "r", attempt: 1 })).toStrictEqual({
+      runId: "r",
+      state: "running",
+      attempt: 1,
+      error: undefined,
+    });
+    expect(update({ state: "failed", error: "boom" })).toStrictEqual({
+      runId: "r",
+      state: "failed",
+      attempt: 1,
+      error: "boom",
+    });
+    expect(update({ state: "running", runId: null, error: null })).toStrictEqual({
+      runId: "r",
+      state: "running",
+      attempt: 1,
+      error: undefined,
+    });
+  });
+
+  it("refuses an unknown request, a stale claim and a state that is none", () => {
+    const { store, id, claim } = reserved();
+    refused(
+      store,
+      () => store.updateWorkflow("absent", { state: "running" }, claim),
+      "Workflow request not found: absent",
+    );
+    refused(
+      store,
+      () => store.updateWorkflow(id, { state: "running" }, { ...claim, token: "x" }),
+      "Controller claim is stale",
+    );
+    refused(
+      store,
+      () => store.updateWorkflow(id, { state: "done" }, claim),
+      expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }),
+    );
+    refused(
+      store,
+      () => store.updateWorkflow(id, { state: "running", attempt: -1 }, claim),
+      expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }),
+    );
+    refused(store, () => store.updateWorkflow(id, { state: "running", attempt: 1.5 }, claim), /update.attempt/);
+  });
+});
+
+describe("completeWorkflow", () => {
+  it("settles without a claim and moves the resource's version along", () => {
+    const { store, id, claim, ref } = reserved();
+    store.updateWorkflow(id, { state: "running", runId: "r" }, claim);
+    const completed = store.completeWorkflow(id, { state: "succeeded", attempt: 2 });
+    expect(completed).toMatchObject({ state: "succeeded", attempt: 2, runId: "r" });
+    expect(store.getResource(ref).metadata.resourceVersion).toBe(claim.resourceVersion + 1);
+    expect(store.listEvents({ limit: 1 })[0]).toMatchObject({
+      type: "workflow_state_changed",
+      payload: { requestId: id, runId: "r", state: "succeeded" },
+    });
+  });
+
+  it("links a run that exists", () => {
+    const { store, id } = reserved();
+    store.reserveWorkflowRun({
+      runId: "run-1",
+      workflowName: "w",
+      workflowSourceRef: "builtin:w",
+      workflowSource: { kind: "builtin" },
+      definitionDigest: DIGEST,
+      definitionSnapshot: {},
+      input: 1,
+      runnerId: "s",
+      originSessionId: "s",
+      now: at(0),
+    });
+    expect(store.completeWorkflow(id, { state: "succeeded", runId: "run-1" }).runId).toBe("run-1");
+    expect(store.completeWorkflow(id, { state: "failed" }).runId).toBe("run-1");
+  });
+
+  it("refuses what is not settled, another run, and an unknown request", () => {
+    const { store, id, claim } = reserved();
+    store.updateWorkflow(id, { state: "running", runId: "r" }, claim);
+    for (const state of ["pending", "running"])
+      refused(
+        store,
+        () => store.completeWorkflow(id, { state }),
+        "Scheduler completion must report a settled child state",
+      );
+    for (const runId of ["other", null])
+      refused(
+        store,
+        () => store.completeWorkflow(id, { state: "failed", runId }),
+        "Scheduler completion run ID does not match the reserved child run",
+      );
+    refused(store, () => store.completeWorkflow("absent", { state: "failed" }), "Workflow request not found: absent");
+  });
+});
+
+describe("getWorkflow, getWorkflowByRequestId, listWorkflows", () => {
+  it("give what is there, and nothing else", () => {
+    const { store, uid, id } = reserved();
+    const record = store.getWorkflow(uid, "repair:1");
+    expect(store.getWorkflowByRequestId(id)).toStrictEqual(record);
+    expect(store.listWorkflows(uid)).toStrictEqual([record]);
+    expect([store.getWorkflow(uid, "absent"), store.getWorkflowByRequestId("absent")]).toStrictEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(store.listWorkflows("absent")).toStrictEqual([]);
+  });
+});
