@@ -11,6 +11,8 @@ mod error;
 mod events;
 mod identities;
 mod leases;
+#[cfg(test)]
+mod model;
 mod notifications;
 mod projects;
 mod queue;
