@@ -287,6 +287,7 @@ export interface NativeStore {
 }
 
 export interface Binding {
+  libraryVersion(): string;
   openDatabase(
     path: string,
     readOnly: boolean,

@@ -6,6 +6,12 @@ use napi_derive::napi;
 use super::answer::Text;
 use crate::state::ids::{self, Digest};
 
+/// The version of this library, by which a face knows whether it fits.
+#[napi(catch_unwind)]
+pub fn library_version() -> Text {
+    Text(env!("CARGO_PKG_VERSION").to_owned())
+}
+
 /// `resourceIdFor`
 #[napi(catch_unwind)]
 pub fn resource_id(resource_type: String, aggregate_key: String) -> Text {

@@ -1,8 +1,7 @@
 //! Backing up a live database, with SQLite's own backup interface (<https://sqlite.org/backup.html>).
 
-use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
@@ -31,11 +30,11 @@ pub fn backup(live: &Path, destination: &Path) -> Result<()> {
         return Err(Error::BackupOntoItself(destination.to_owned()));
     }
     files::create_directory(destination.parent().unwrap_or(destination))?;
-    let copy = with_suffix(destination, &format!(".{}", ids::random_uuid()?));
+    let copy = files::with_suffix(destination, &format!(".{}", ids::random_uuid()?));
     let result = copy_and_verify(live, &copy).and_then(|()| rename(&copy, destination));
     for suffix in ["", "-journal", "-wal", "-shm"] {
         // what a success has renamed is not there any more; what a failure has left is of no use
-        let _ = fs::remove_file(with_suffix(&copy, suffix));
+        let _ = fs::remove_file(files::with_suffix(&copy, suffix));
     }
     result
 }
@@ -89,12 +88,6 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +103,7 @@ mod tests {
         .unwrap()
     }
 
-    fn names(directory: &Path) -> Vec<OsString> {
+    fn names(directory: &Path) -> Vec<std::ffi::OsString> {
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect()
     }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::{Error, Refusal, Result};
 use super::events::{self, Actor, NewEvent};
 use super::leases::Claim;
-use super::{Store, resources};
+use super::{Store, records, resources};
 use crate::state::json::{Array, Object, object};
 use crate::state::{State, Write, find, for_each, ids, optional_blob_text, optional_bytes, optional_text, text};
 
@@ -212,16 +212,11 @@ fn require<T>(connection: &Connection, request_id: &str, read: impl FnOnce(&Row<
 
 fn reservation(tx: &Write<'_>, request_id: &str, created: bool) -> Result<String> {
     let record = require(tx, request_id, record)?;
-    Ok(object(|reservation| {
-        reservation.raw("record", &record);
-        reservation.boolean("created", created);
-    }))
+    Ok(records::reservation(&record, created))
 }
 
 fn record(row: &Row<'_>) -> Result<String> {
-    let mut out = String::new();
-    push_record(&mut out, row)?;
-    Ok(out)
+    records::one(|out| push_record(out, row))
 }
 
 /// Writes a row of `select_workflows!` as a `ChildWorkflowRecord`.

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::{Error, Refusal, Result};
 use super::events::{self, Actor, NO_PAYLOAD, NewEvent};
 use super::leases::Claim;
-use super::{Store, identities, resources};
+use super::{Store, identities, records, resources};
 use crate::state::json::{Array, Object, object};
 use crate::state::{State, Write, find, for_each, ids, optional_blob_text, optional_text, text};
 
@@ -203,16 +203,11 @@ fn require<T>(connection: &Connection, uid: &str, key: &str, read: impl FnOnce(&
 
 fn reservation(tx: &Write<'_>, uid: &str, key: &str, created: bool) -> Result<String> {
     let record = require(tx, uid, key, record)?;
-    Ok(object(|reservation| {
-        reservation.raw("record", &record);
-        reservation.boolean("created", created);
-    }))
+    Ok(records::reservation(&record, created))
 }
 
 fn record(row: &Row<'_>) -> Result<String> {
-    let mut out = String::new();
-    push_record(&mut out, row)?;
-    Ok(out)
+    records::one(|out| push_record(out, row))
 }
 
 /// Writes a row of `select_effects!` as an `EffectRecord`.

@@ -16,6 +16,7 @@ mod model;
 mod notifications;
 mod projects;
 mod queue;
+mod records;
 mod resources;
 mod run_events;
 mod run_queue;

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::{Error, Refusal, Result};
 use super::events::{self, Actor, NO_PAYLOAD, NewEvent};
 use super::leases::{self, Claim, Lease, lease_columns};
-use super::{Store, identities, queue};
+use super::{Store, identities, queue, records};
 use crate::state::ids::Digest;
 use crate::state::json::{Array, Object};
 use crate::state::{State, Write, find, for_each, ids, json_column, optional_text, text};
@@ -412,9 +412,7 @@ fn record_by_id(connection: &Connection, controller_resource_id: &str) -> Result
 }
 
 fn record(row: &Row<'_>) -> Result<String> {
-    let mut out = String::new();
-    push_record(&mut out, row)?;
-    Ok(out)
+    records::one(|out| push_record(out, row))
 }
 
 /// Writes a row of `select_record!` as a `ControllerResource`.

@@ -7,7 +7,7 @@ use super::events::{self, Actor, NO_PAYLOAD, NewEvent};
 use super::leases::{self, Lease, lease_columns};
 use super::run_state::{self, Queued};
 use super::sets::QueueStatus;
-use super::{Store, identities};
+use super::{Store, identities, records};
 use crate::state::ids::Digest;
 use crate::state::json::{Array, Object, object, push_display};
 use crate::state::{
@@ -339,9 +339,7 @@ fn definition_digest(text: &str) -> Result<Vec<u8>> {
 }
 
 fn record(row: &Row<'_>, claim_token: Option<&str>) -> Result<String> {
-    let mut out = String::new();
-    push_record(&mut out, row, claim_token)?;
-    Ok(out)
+    records::one(|out| push_record(out, row, claim_token))
 }
 
 /// Writes a row of `select_records!` as a `WorkflowRunQueueRecord`.

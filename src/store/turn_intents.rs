@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::Store;
 use super::deliveries::{self, DeliveryClaim};
 use super::error::{Error, Refusal, Result};
 use super::runs;
+use super::{Store, records};
 use crate::state::ids::Digest;
 use crate::state::json::{Array, Object};
 use crate::state::{State, Write, find, for_each, json_column, optional_text, text};
@@ -288,9 +288,7 @@ fn delivery(connection: &Connection, intent_id: &str, session_id: &str) -> Resul
 }
 
 fn record(row: &Row<'_>) -> Result<String> {
-    let mut out = String::new();
-    push_record(&mut out, row)?;
-    Ok(out)
+    records::one(|out| push_record(out, row))
 }
 
 /// Writes a row of `select_intents!` as a `WorkflowTurnIntentRecord`.
