@@ -10,7 +10,7 @@ use napi_derive::napi;
 use super::answer::{Answer, Failure, Maybe, Text};
 use super::shared::Shared;
 use super::statement::Statement;
-use crate::state::{self, Error, HostSchema, Mode, Options, Schema, State, read_blob};
+use crate::state::{self, Error, HostSchema, JSON, Mode, Options, Schema, State, TEXT, read_blob};
 
 /// One open database file and its connection.
 #[napi]
@@ -105,7 +105,7 @@ impl Database {
     #[napi(catch_unwind)]
     pub fn put_blob(&self, content: BufferSlice<'_>, media_type: String, now: i64) -> Answer<Buffer> {
         self.shared
-            .write(|state| state.write(|tx| tx.put(&content, &media_type, now)))
+            .write(|state| state.write(|tx| tx.put_for_later(&content, &media_type, now)))
             .map(|digest| digest.0.to_vec())
             .into()
     }
@@ -114,7 +114,7 @@ impl Database {
     #[napi(catch_unwind)]
     pub fn put_text(&self, text: String, is_json: bool, now: i64) -> Answer<Buffer> {
         self.shared
-            .write(|state| state.write(|tx| if is_json { tx.put_json(&text, now) } else { tx.put_text(&text, now) }))
+            .write(|state| state.write(|tx| tx.put_for_later(text.as_bytes(), if is_json { JSON } else { TEXT }, now)))
             .map(|digest| digest.0.to_vec())
             .into()
     }

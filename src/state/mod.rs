@@ -12,6 +12,7 @@ pub mod json;
 mod prune;
 mod query;
 mod schema;
+mod sweep;
 pub mod time;
 mod transaction;
 
@@ -33,6 +34,7 @@ pub use transaction::Write;
 
 use prune::OwnBlobs;
 use schema::Header;
+use sweep::Sweeper;
 
 /// How long a statement waits for another connection's lock before it fails with `SQLITE_BUSY`.
 const BUSY_TIMEOUT_MS: u64 = 5_000;
@@ -78,6 +80,7 @@ pub struct State {
     path: PathBuf,
     mode: Mode,
     stored: OwnBlobs,
+    sweeper: Sweeper,
 }
 
 impl State {
@@ -107,7 +110,13 @@ impl State {
             }
             other => other,
         })?;
-        Ok(Self { connection: Rc::new(connection), path, mode, stored: OwnBlobs::default() })
+        Ok(Self {
+            connection: Rc::new(connection),
+            path,
+            mode,
+            stored: OwnBlobs::default(),
+            sweeper: Sweeper::default(),
+        })
     }
 
     /// The database file.
@@ -154,6 +163,7 @@ impl State {
         body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let (value, stored) = transaction::write_and_tell(&self.connection, body)?;
+        self.sweeper.stored(stored.len(), &self.connection, &self.path);
         self.stored.remember(stored);
         Ok(value)
     }

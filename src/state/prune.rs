@@ -24,7 +24,8 @@ const REFERENCES: &str = "SELECT m.name, f.\"from\" FROM sqlite_schema m JOIN pr
 const BUSY_TIMEOUT_MS: u64 = 5_000;
 
 /// How long a value that another connection has stored may stay without anything that points to it.
-const GRACE: Duration = Duration::from_secs(600);
+pub(super) const GRACE_MS: i64 = 600_000;
+const GRACE: Duration = Duration::from_millis(GRACE_MS.unsigned_abs());
 
 /// So many of our own values are remembered before the old ones among them are forgotten.
 const SWEEP_OWN: usize = 1 << 16;
@@ -69,26 +70,14 @@ pub(super) fn all(connection: &Connection, path: &Path, ours: &OwnBlobs) -> Resu
             message: "attempt to write a readonly database".to_owned(),
         });
     }
-    let own = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    own.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
-    own.pragma_update(None, "synchronous", "FULL")?;
-    own.pragma_update(None, "foreign_keys", false)?;
-    own.pragma_update(None, "temp_store", "MEMORY")?;
-    own.execute_batch(
-        "CREATE TEMP TABLE referenced(hash BLOB PRIMARY KEY) WITHOUT ROWID;
-         CREATE TEMP TABLE ours(hash BLOB PRIMARY KEY) WITHOUT ROWID;",
-    )?;
+    let own = connect(path)?;
+    own.execute_batch("CREATE TEMP TABLE ours(hash BLOB PRIMARY KEY) WITHOUT ROWID")?;
     write(&own, |tx| {
         for digest in ours.since.keys() {
             execute(tx, "INSERT INTO temp.ours VALUES (?)", [digest.as_slice()])?;
         }
-        for (table, column) in references(tx)? {
-            let (table, column) = (quoted(&table), quoted(&column));
-            tx.execute_batch(&format!(
-                "INSERT OR IGNORE INTO temp.referenced SELECT {column} FROM main.{table} WHERE {column} IS NOT NULL"
-            ))?;
-        }
-        let young = wall_clock_ms() - i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX);
+        collect_referenced(tx)?;
+        let young = wall_clock_ms() - GRACE_MS;
         let removed = tx.execute(
             "DELETE FROM main.blobs WHERE blob_hash NOT IN (SELECT hash FROM temp.referenced)
                AND (created_at <= ? OR blob_hash IN (SELECT hash FROM temp.ours))",
@@ -98,7 +87,30 @@ pub(super) fn all(connection: &Connection, path: &Path, ours: &OwnBlobs) -> Resu
     })
 }
 
-fn references(connection: &Connection) -> Result<Vec<(String, String)>> {
+/// A connection that removes blobs, with foreign keys off and room for what it collects.
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    let own = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    own.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
+    own.pragma_update(None, "synchronous", "FULL")?;
+    own.pragma_update(None, "foreign_keys", false)?;
+    own.pragma_update(None, "temp_store", "MEMORY")?;
+    own.execute_batch("CREATE TEMP TABLE referenced(hash BLOB PRIMARY KEY) WITHOUT ROWID")?;
+    Ok(own)
+}
+
+/// Collects every hash that something points to.
+pub(super) fn collect_referenced(connection: &Connection) -> Result<()> {
+    for (table, column) in references(connection)? {
+        let (table, column) = (quoted(&table), quoted(&column));
+        connection.execute_batch(&format!(
+            "INSERT OR IGNORE INTO temp.referenced SELECT {column} FROM main.{table} WHERE {column} IS NOT NULL"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Every table and column that points to a blob.
+pub(super) fn references(connection: &Connection) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for_each::<Error>(connection, REFERENCES, [], |row| {
         found.push((row.get(0)?, row.get(1)?));
@@ -108,7 +120,7 @@ fn references(connection: &Connection) -> Result<Vec<(String, String)>> {
 }
 
 /// An identifier of somebody else's schema, safe inside SQL.
-fn quoted(identifier: &str) -> String {
+pub(super) fn quoted(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
@@ -148,6 +160,16 @@ mod tests {
         assert_eq!(blobs(&ours), 2);
         assert_eq!(theirs.prune().unwrap(), 1);
         assert_eq!(ours.integrity_problems().unwrap(), "");
+    }
+
+    #[test]
+    fn what_is_stored_again_for_later_is_young_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state.sqlite");
+        let (mut ours, mut theirs) = (open(&path), open(&path));
+        theirs.write(|tx| tx.put_text("value", 0)).unwrap();
+        theirs.write(|tx| tx.put_for_later(b"value", "text/plain", 0)).unwrap();
+        assert_eq!(ours.prune().unwrap(), 0);
     }
 
     #[test]

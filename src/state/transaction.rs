@@ -36,9 +36,24 @@ impl Write<'_> {
 
     /// Stores a value of any media type; the same bytes are stored once.
     pub fn put(&self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
+        self.put_new(content, media_type, now).map(|(digest, _)| digest)
+    }
+
+    /// The same; says also whether it is new.
+    fn put_new(&self, content: &[u8], media_type: &str, now: i64) -> Result<(Digest, bool)> {
         let (digest, is_new) = blobs::put(self.connection, content, media_type, now)?;
         if is_new {
             self.stored.borrow_mut().push(digest);
+        }
+        Ok((digest, is_new))
+    }
+
+    /// Stores a value that something outside this transaction will point to. One that is there already is made young again,
+    /// so that pruning leaves it alone until then.
+    pub fn put_for_later(&self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
+        let (digest, is_new) = self.put_new(content, media_type, now)?;
+        if !is_new {
+            blobs::make_young(self.connection, digest)?;
         }
         Ok(digest)
     }
