@@ -76,11 +76,12 @@ pub struct Options {
 /// An open database: one connection, and every statement that was prepared on it.
 #[derive(Debug)]
 pub struct State {
+    /// First, so that it is dropped first: an interrupted sweep must not be the one that closes the file and moves the log.
+    sweeper: Sweeper,
     connection: Rc<Connection>,
     path: PathBuf,
     mode: Mode,
     stored: OwnBlobs,
-    sweeper: Sweeper,
 }
 
 impl State {
