@@ -110,6 +110,7 @@ class SqliteStatement {
 
   /** @param {boolean} [on] */
   safeIntegers(on = true) {
+    this.#assertIdle();
     assertBoolean(on);
     this.#safeIntegers = on;
     return this;
@@ -117,6 +118,7 @@ class SqliteStatement {
 
   /** @param {unknown[]} parameters */
   bind(...parameters) {
+    this.#assertIdle();
     if (this.#bound !== undefined) {
       throw new TypeError("The bind() method can only be invoked once per statement object");
     }
@@ -144,9 +146,14 @@ class SqliteStatement {
     if (!this.reader) throw new TypeError(WRITER);
   }
 
+  #assertIdle() {
+    if (this.busy) throw new TypeError("This statement is busy executing a query");
+  }
+
   /** @param {"pluck" | "raw" | "expand"} shape @param {boolean} on */
   #reshape(shape, on) {
     if (!this.reader) throw new TypeError(`The ${shape}() method is only for statements that return data`);
+    this.#assertIdle();
     assertBoolean(on);
     if (on) this.#shape = shape;
     else if (this.#shape === shape) this.#shape = "row";
@@ -210,44 +217,47 @@ class SqliteStatement {
 
 /**
  * Puts parameters into the order of the statement: arrays and single values fill the places without a name, one plain
- * object the named ones.
+ * object the named ones. What is wrong is reported in the order in which it is given.
  *
  * @param {string[]} names
  * @param {unknown[]} given
  */
 function ordered(names, given) {
-  const positional = [];
-  let named;
+  const values = new Array(names.length);
+  let next = 0;
+  let named = false;
+  /** @param {unknown} value */
+  const place = (value) => {
+    while (next < names.length && names[next] !== "") next += 1;
+    if (next === names.length) throw new RangeError("Too many parameter values were provided");
+    values[next] = value;
+    next += 1;
+  };
   for (const argument of given) {
-    if (Array.isArray(argument)) positional.push(...argument);
-    else if (typeof argument !== "object" || argument === null || ArrayBuffer.isView(argument))
-      positional.push(argument);
+    if (Array.isArray(argument)) {
+      for (const value of argument) place(value);
+    } else if (typeof argument !== "object" || argument === null || ArrayBuffer.isView(argument)) place(argument);
     else if (isPlain(argument)) {
-      if (named !== undefined) throw new TypeError("You cannot specify named parameters in two different objects");
-      named = /** @type {Record<string, unknown>} */ (argument);
+      if (named) throw new TypeError("You cannot specify named parameters in two different objects");
+      named = true;
+      fillNamed(names, values, /** @type {Record<string, unknown>} */ (argument));
     } else if (names.some((name) => name !== "")) {
       throw new TypeError("Named parameters can only be passed within plain objects");
-    } else positional.push(argument);
+    } else place(argument);
   }
-  return fill(names, positional, named);
+  if (!named && names.some((name) => name !== "")) throw new TypeError("Missing named parameters");
+  if (names.indexOf("", next) !== -1) throw new RangeError("Too few parameter values were provided");
+  return values;
 }
 
-/** @param {string[]} names @param {unknown[]} positional @param {Record<string, unknown> | undefined} named */
-function fill(names, positional, named) {
-  let next = 0;
-  const values = names.map((name) => {
-    if (name === "") {
-      next += 1;
-      if (next > positional.length) throw new RangeError("Too few parameter values were provided");
-      return positional[next - 1];
-    }
+/** @param {string[]} names @param {unknown[]} values @param {Record<string, unknown>} named */
+function fillNamed(names, values, named) {
+  for (const [index, name] of names.entries()) {
+    if (name === "") continue;
     const plain = name.slice(1);
-    if (named === undefined) throw new TypeError("Missing named parameters");
     if (!Object.hasOwn(named, plain)) throw new RangeError(`Missing named parameter "${plain}"`);
-    return named[plain];
-  });
-  if (next < positional.length) throw new RangeError("Too many parameter values were provided");
-  return values;
+    values[index] = named[plain];
+  }
 }
 
 /** @param {unknown} on */

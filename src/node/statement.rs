@@ -128,10 +128,10 @@ fn bind(statement: &mut Prepare<'_>, parameters: Vec<Bound>) -> Result<(), Failu
 
 /// Reads the next row; `None` where there is none. The statement stays where it is.
 fn step(statement: &mut Prepare<'_>, safe_integers: bool) -> Result<Option<Vec<Cell>>, Failure> {
-    let columns = statement.column_count();
     let mut rows = statement.raw_query();
     let cells = match rows.next().map_err(Error::from)? {
-        Some(row) => (0..columns)
+        // counted now: SQLite may have prepared the statement again, for a table that has got a column
+        Some(row) => (0..row.as_ref().column_count())
             .map(|column| Cell::read(row, column, safe_integers))
             .collect::<rusqlite::Result<Vec<_>>>()
             .map_err(Error::from)?,
@@ -237,11 +237,10 @@ impl Statement {
     pub fn all(&self, parameters: Vec<Bound>, safe_integers: bool) -> Answer<Cells> {
         self.with(|statement| {
             bind(statement, parameters)?;
-            let columns = statement.column_count();
             let mut cells = Vec::new();
             let mut rows = statement.raw_query();
             while let Some(row) = rows.next().map_err(Error::from)? {
-                for column in 0..columns {
+                for column in 0..row.as_ref().column_count() {
                     cells.push(Cell::read(row, column, safe_integers).map_err(Error::from)?);
                 }
             }
