@@ -1,0 +1,6 @@
+export {
+  EffectRequestConflictError,
+  ResourceConflictError,
+  ResourceNotFoundError,
+  WorkflowRequestConflictError,
+} from "@pi-workflows/store";

@@ -1,0 +1,2 @@
+export type { RunEventRecord, WorkflowRunLaunchStatus, WorkflowRunQueueRecord } from "@pi-workflows/store";
+export { SqliteControllerStore } from "@pi-workflows/store";

@@ -1,0 +1,1 @@
+export { canonicalJson, jsonFingerprint, resourceIdFor, tokenHash } from "@pi-workflows/store";
