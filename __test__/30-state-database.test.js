@@ -1,6 +1,7 @@
 "use strict";
 
 const { createHash } = require("node:crypto");
+const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
 const { StateDatabase, SqliteControllerStore } = require("..");
@@ -143,6 +144,46 @@ describe("pruneUnreferencedBlobs", () => {
     other.putText("old", 0);
     expect(store.state.pruneUnreferencedBlobs()).toBe(0);
     other.close();
+  });
+
+  it("fails no call of another process that writes all the while, nor its own", async () => {
+    const { file, open } = world();
+    const store = open();
+    const writer = spawn(
+      process.execPath,
+      [
+        "-e",
+        `const { SqliteControllerStore } = require(process.argv[1]);
+         const store = new SqliteControllerStore(process.argv[2], { projectPath: "${PROJECT}" });
+         for (let index = 0; index < 300; index += 1) {
+           store.putResource({ controller: "jobs", key: "k" + (index % 7), spec: { index }, initialStatus: { index } });
+           store.state.transaction(() => store.state.readJson(store.state.putJson({ value: index % 3 })));
+         }
+         store.close();`,
+        path.join(__dirname, ".."),
+        file,
+      ],
+      { stdio: ["ignore", "ignore", "pipe"] },
+    );
+    let complaint = "";
+    writer.stderr.on("data", (chunk) => {
+      complaint += chunk;
+    });
+    const ended = new Promise((resolve) => writer.on("exit", resolve));
+    let code;
+    ended.then((exit) => {
+      code = exit;
+    });
+    let rounds = 0;
+    while (code === undefined) {
+      store.state.putText(`garbage ${rounds}`);
+      expect(store.state.pruneUnreferencedBlobs()).toBeGreaterThanOrEqual(1);
+      rounds += 1;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect({ code, complaint }).toStrictEqual({ code: 0, complaint: "" });
+    expect(rounds).toBeGreaterThan(1);
+    store.state.integrityCheck();
   });
 
   it("is refused in a transaction and to a reader", () => {
