@@ -24,34 +24,21 @@ const STORED_PER_SWEEP: usize = 1_000;
 /// A file that was last swept so long ago is swept by the next process that writes.
 const SWEEP_AFTER_MS: i64 = 3_600_000;
 
-/// How to remove what nothing points to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// Values per batch, at the least.
-    least: i64,
-    /// The batches are that many at the most, so that checking them again takes a fixed number of passes.
-    batches: i64,
-    /// A pause after each batch, so that whoever waits gets the lock.
-    pause: Duration,
-}
+/// Values per batch: a few milliseconds of the write lock.
+const BATCH: i64 = 500;
 
-/// A few milliseconds of the write lock at a time.
-const IN_THE_BACKGROUND: Pace = Pace { least: 500, batches: i64::MAX, pause: Duration::from_millis(20) };
+/// A pause after each batch, so that whoever waits gets the lock.
+const PAUSE: Duration = Duration::from_millis(20);
 
-/// As fast as can be; but no batch holds the lock for so long that a rival's busy timeout ends.
-pub(super) const AT_ONCE: Pace = Pace { least: 5_000, batches: 16, pause: Duration::ZERO };
+const COLLECT: &str = "INSERT INTO temp.old SELECT blob_hash FROM main.blobs
+  WHERE created_at <= ? AND blob_hash NOT IN (SELECT hash FROM temp.referenced)";
 
-const COLLECT: &str = "INSERT INTO temp.old SELECT blob_hash, created_at FROM main.blobs
-  WHERE (created_at <= ? OR blob_hash IN (SELECT hash FROM temp.ours))
-    AND blob_hash NOT IN (SELECT hash FROM temp.referenced)";
-
-const TAKE_BATCH: &str = "INSERT INTO temp.batch SELECT hash, created_at FROM temp.old LIMIT ?";
+const TAKE_BATCH: &str = "INSERT INTO temp.batch SELECT hash FROM temp.old LIMIT ?";
 
 const FORGET_BATCH: &str = "DELETE FROM temp.old WHERE hash IN (SELECT hash FROM temp.batch)";
 
-/// One that was made young since it was collected is about to be pointed to.
-const DELETE_BATCH: &str = "DELETE FROM main.blobs WHERE blob_hash IN (SELECT hash FROM temp.batch)
-    AND created_at = (SELECT b.created_at FROM temp.batch b WHERE b.hash = blob_hash)";
+const DELETE_BATCH: &str =
+    "DELETE FROM main.blobs WHERE blob_hash IN (SELECT hash FROM temp.batch) AND created_at <= ?";
 
 /// When the file was last swept, kept in `schema_meta.updated_at`.
 const SWEPT_AT: &str = "SELECT updated_at FROM schema_meta WHERE id = 1";
@@ -127,7 +114,7 @@ fn start(path: &Path) -> Result<Running> {
             move || {
                 // its errors concern nobody: a busy or vanished file is swept another time. A panic must not end the process.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    remove(&connection, &stop, wall_clock_ms() - GRACE_MS, IN_THE_BACKGROUND)
+                    sweep(&connection, &stop, wall_clock_ms() - GRACE_MS)
                 }));
             }
         })
@@ -135,11 +122,11 @@ fn start(path: &Path) -> Result<Running> {
     Ok(Running { thread, stop, interrupt })
 }
 
-/// Removes the values from before `cutoff`, and those in `temp.ours`, that nothing points to; gives their number.
-pub(super) fn remove(connection: &Connection, stop: &AtomicBool, cutoff: i64, pace: Pace) -> Result<usize> {
+/// Removes the values from before `cutoff` that nothing points to; gives their number.
+fn sweep(connection: &Connection, stop: &AtomicBool, cutoff: i64) -> Result<usize> {
     connection.execute_batch(
-        "CREATE TEMP TABLE old(hash BLOB PRIMARY KEY, created_at INTEGER) WITHOUT ROWID;
-         CREATE TEMP TABLE batch(hash BLOB PRIMARY KEY, created_at INTEGER) WITHOUT ROWID;
+        "CREATE TEMP TABLE old(hash BLOB PRIMARY KEY) WITHOUT ROWID;
+         CREATE TEMP TABLE batch(hash BLOB PRIMARY KEY) WITHOUT ROWID;
          BEGIN",
     )?;
     // one snapshot for all of this; nobody waits for a reader
@@ -147,14 +134,13 @@ pub(super) fn remove(connection: &Connection, stop: &AtomicBool, cutoff: i64, pa
         find(connection, "SELECT max(event_seq) FROM events", [], |row| Ok::<_, Error>(row.get::<_, Option<i64>>(0)?))?;
     let last_event = last_event.flatten().unwrap_or(0);
     prune::collect_referenced(connection)?;
-    let collected = i64::try_from(execute(connection, COLLECT, [cutoff])?).unwrap_or(i64::MAX);
-    let batch = pace.least.max(collected / pace.batches + 1);
+    execute(connection, COLLECT, [cutoff])?;
     connection.execute_batch("DELETE FROM temp.referenced; COMMIT")?;
 
     let mut removed = 0;
     while !stop.load(Ordering::Relaxed) {
         execute(connection, "DELETE FROM temp.batch", [])?;
-        if execute(connection, TAKE_BATCH, [batch])? == 0 {
+        if execute(connection, TAKE_BATCH, [BATCH])? == 0 {
             write(connection, |tx| tx.execute(MARK_SWEPT, params![wall_clock_ms()]))?;
             break;
         }
@@ -162,11 +148,9 @@ pub(super) fn remove(connection: &Connection, stop: &AtomicBool, cutoff: i64, pa
         let started = Instant::now();
         removed += write(connection, |tx| {
             keep_what_is_wanted_again(tx, last_event)?;
-            tx.execute(DELETE_BATCH, [])
+            tx.execute(DELETE_BATCH, [cutoff])
         })?;
-        if !pace.pause.is_zero() {
-            std::thread::sleep(pace.pause.max(started.elapsed()));
-        }
+        std::thread::sleep(PAUSE.max(started.elapsed()));
     }
     Ok(removed)
 }
@@ -224,8 +208,7 @@ mod tests {
                 tx.execute("INSERT INTO workflow_definitions VALUES (?, 'w', ?, 0)", params![wanted, wanted])
             })
             .unwrap();
-        let own = prune::connect(&path).unwrap();
-        let removed = remove(&own, &AtomicBool::new(false), 50, IN_THE_BACKGROUND).unwrap();
+        let removed = sweep(&prune::connect(&path).unwrap(), &AtomicBool::new(false), 50).unwrap();
         assert_eq!((removed, texts(&state)), (1, vec!["wanted".to_owned(), "young".to_owned()]));
         assert_eq!(state.integrity_problems().unwrap(), "");
     }
@@ -237,8 +220,8 @@ mod tests {
         let mut state = open(&path);
         let hash = state.write(|tx| tx.put_text("again", 0)).unwrap();
         let own = prune::connect(&path).unwrap();
-        own.execute_batch("CREATE TEMP TABLE batch(hash BLOB PRIMARY KEY, created_at INTEGER) WITHOUT ROWID").unwrap();
-        execute(&own, "INSERT INTO temp.batch VALUES (?, 0)", [hash]).unwrap();
+        own.execute_batch("CREATE TEMP TABLE batch(hash BLOB PRIMARY KEY) WITHOUT ROWID").unwrap();
+        execute(&own, "INSERT INTO temp.batch VALUES (?)", [hash]).unwrap();
         state
             .write(|tx| {
                 tx.execute("INSERT INTO resources VALUES ('r', 'run', 'r', 1, 0, 0)", [])?;
