@@ -1,10 +1,11 @@
 "use strict";
 
 const { spawn } = require("node:child_process");
+const { createHash } = require("node:crypto");
 const fs = require("node:fs");
 const path = require("node:path");
 const { SqliteControllerStore, StateDatabase, workflowStatePath } = require("..");
-const { PROJECT, at, world } = require("./support");
+const { PROJECT, at, claimed, refused, rows, world } = require("./support");
 
 const put = (store, key = "a") =>
   store.putResource({ controller: "jobs", key, spec: {}, initialStatus: {}, now: at(0) });
@@ -146,6 +147,15 @@ describe("opening", () => {
     expect(codes).toStrictEqual([0, 0, 0, 0, 0, 0]);
     expect(open().listResources()).toHaveLength(6);
   });
+  it("refuses the older layout's messenger state before a first start", () => {
+    const { dir } = world();
+    const config = path.join(dir, ".config", "pi-workflows");
+    fs.mkdirSync(config, { recursive: true });
+    fs.writeFileSync(path.join(config, "telegram-state.sqlite"), "");
+    expect(() => new StateDatabase({ homeDir: dir })).toThrow(/incompatible.*older layout/);
+    expect(fs.existsSync(workflowStatePath(dir))).toBe(false);
+    new StateDatabase({ homeDir: dir, checkLegacyState: false }).close();
+  });
 });
 
 describe("close", () => {
@@ -222,5 +232,67 @@ describe("projects", () => {
       expect.objectContaining({ code: "SQLITE_READONLY" }),
     );
     expect(reader.listEvents()).toHaveLength(1);
+  });
+  it("gives a project the id that its path derives", () => {
+    const store = world().open();
+    const id = createHash("sha256").update(PROJECT).digest("hex").slice(0, 40);
+    expect(rows(store, "projects")).toStrictEqual([
+      { project_id: `project-${id}`, canonical_path: PROJECT, created_at: expect.any(Number) },
+    ]);
+  });
+
+  it("belongs to the working directory where no project is named", () => {
+    const store = world().open({ projectPath: undefined });
+    expect(rows(store, "projects")[0].canonical_path).toBe(fs.realpathSync(process.cwd()));
+  });
+
+  it("lets a reader of an unregistered project find what a uid names", () => {
+    const { store, open, uid, resource, claim } = claimed();
+    const effect = { key: "e", resourceUid: uid, claim, generation: 1, kind: "k", requestFingerprint: "f", now: at(1) };
+    const { record } = store.reserveEffect(effect);
+    const stranger = open({ readOnly: true, projectPath: "/test/stranger" });
+    expect(stranger.getResourceByUid(uid)?.metadata.key).toBe(resource.metadata.key);
+    expect(stranger.getEffect(uid, "e")).toStrictEqual(record);
+    expect(stranger.listEffects(uid)).toStrictEqual([record]);
+    expect(stranger.listWorkflows(uid)).toStrictEqual([]);
+    expect(stranger.listEvents({ controller: "jobs", key: "one" })).toStrictEqual(store.listEvents());
+    expect(rows(store, "projects")).toHaveLength(1);
+  });
+
+  it.each([
+    ["updateStatus", ({ ref, claim }) => [{ ref, expectedResourceVersion: 2, claim, status: {}, now: at(1) }]],
+    ["requestDeletion", ({ ref }) => [ref, at(1)]],
+    ["updateFinalizers", ({ ref }) => [{ ref, expectedResourceVersion: 2, finalizers: ["x"], now: at(1) }]],
+    ["deleteResource", ({ ref, claim }) => [ref, 2, claim]],
+    ["enqueue", ({ ref }) => [ref, at(1)]],
+    ["claimNext", () => [{ controllers: ["jobs"], ownerId: "w", leaseMs: 1_000, now: at(1) }]],
+    ["renewClaim", ({ claim }) => [claim, 1_000, at(1)]],
+    ["settleClaim", ({ claim }) => [claim, at(1)]],
+    ["requeueClaim", ({ claim }) => [claim, { availableAt: at(2) }, at(1)]],
+    ["recordEvent", ({ ref, claim }) => [{ ...ref, claim, type: "t", now: at(1) }]],
+    [
+      "reserveEffect",
+      ({ uid, claim }) => [
+        { key: "e", resourceUid: uid, claim, generation: 1, kind: "k", requestFingerprint: "f", now: at(1) },
+      ],
+    ],
+    ["updateEffect", ({ uid, claim }) => [{ key: "e", resourceUid: uid, claim, state: "applied", now: at(1) }]],
+    [
+      "reserveWorkflow",
+      ({ uid, claim }) => [
+        { resourceUid: uid, claim, requestKey: "r", workflow: "w", inputFingerprint: "ab".repeat(32) },
+      ],
+    ],
+    ["updateWorkflow", ({ claim }) => ["id", { state: "running" }, claim]],
+    ["completeWorkflow", () => ["id", { state: "failed" }]],
+  ])("refuses %s to a reader", (method, parameters) => {
+    const begun = claimed();
+    const reader = begun.open({ readOnly: true });
+    refused(
+      begun.store,
+      () => reader[method](...parameters(begun)),
+      expect.objectContaining({ code: "SQLITE_READONLY" }),
+      begun.claim,
+    );
   });
 });

@@ -142,6 +142,58 @@ describe("putResource", () => {
     expect(store.reserveEffect(effect).created).toBe(true);
     store.state.integrityCheck();
   });
+  it("refuses a spec or a status that is no JSON, and writes neither", () => {
+    const store = world().open();
+    for (const bad of [new Date(0), new Map()]) {
+      refused(store, () => put(store, { spec: bad }), "Only plain objects can be stored as canonical JSON");
+      refused(store, () => put(store, { initialStatus: bad }), "Only plain objects can be stored as canonical JSON");
+    }
+    refused(store, () => put(store, { spec: undefined }), "Unsupported JSON value type: undefined");
+    refused(store, () => put(store, { initialStatus: undefined }), "Unsupported JSON value type: undefined");
+    refused(store, () => put(store, { spec: { n: Number.NaN } }), "JSON numbers must be finite");
+  });
+
+  it("counts a return to an earlier spec as a change", () => {
+    const store = world().open();
+    put(store, { spec: "a" });
+    put(store, { spec: "b" });
+    expect(put(store, { spec: "a" })).toMatchObject({ spec: "a", metadata: { generation: 3, resourceVersion: 3 } });
+  });
+
+  it("keeps a resource in the queue whose spec changes while it is claimed", () => {
+    const { store, ref, claim } = claimed();
+    expect(store.putResource({ ...ref, spec: 2, initialStatus: 1, now: at(1) }).metadata.resourceVersion).toBe(3);
+    expect(store.settleClaim(claim, at(2))).toBe(true);
+    expect(claim.resourceVersion).toBe(4);
+    expect(store.listQueue()).toHaveLength(1);
+  });
+
+  it("changes the spec of a resource that is to be deleted, and keeps the mark", () => {
+    const { store, ref } = claimed();
+    const marked = store.requestDeletion(ref, at(1));
+    const changed = store.putResource({ ...ref, spec: 2, initialStatus: 1, now: at(2) });
+    expect(changed.metadata).toStrictEqual({ ...marked.metadata, generation: 2, resourceVersion: 4 });
+    expect(changed.metadata.deletionTimestamp).toBe(at(1));
+  });
+
+  it.each([[null], [true], [""], [42], [[]], [{}], [[[[{ a: [{}] }]]]]])(
+    "stores %j as a spec and as a status",
+    (value) => {
+      const store = world().open();
+      const created = put(store, { spec: value, initialStatus: value });
+      expect(created.spec).toStrictEqual(value);
+      expect(created.status.controllerStatus).toStrictEqual(value);
+      expect(store.getResource({ controller: "jobs", key: "one" })).toStrictEqual(created);
+    },
+  );
+
+  it("takes frozen options, and leaves them alone", () => {
+    const store = world().open();
+    const spec = Object.freeze({ b: Object.freeze([1]), a: 2 });
+    const options = Object.freeze({ controller: "jobs", key: "one", spec, initialStatus: null, now: at(0) });
+    expect(store.putResource(options).spec).toStrictEqual({ a: 2, b: [1] });
+    expect(Object.keys(spec)).toStrictEqual(["b", "a"]);
+  });
 });
 
 describe("getResource, getResourceByUid", () => {
@@ -161,6 +213,21 @@ describe("getResource, getResourceByUid", () => {
       "JSON blob is missing or has the wrong media type",
     );
   });
+  it("find a resource of another project by its uid only", () => {
+    const { open } = world();
+    const created = put(open());
+    const other = open({ projectPath: "/test/other" });
+    expect(other.getResource({ controller: "jobs", key: "one" })).toBeUndefined();
+    expect(other.getResourceByUid(created.metadata.uid)).toStrictEqual(created);
+  });
+
+  it("give a new copy each time", () => {
+    const { store, ref } = claimed();
+    const first = store.getResource(ref);
+    first.metadata.finalizers.push("mine");
+    first.spec.v = 9;
+    expect(store.getResource(ref)).toMatchObject({ spec: { v: 1 }, metadata: { finalizers: [] } });
+  });
 });
 
 describe("listResources", () => {
@@ -176,6 +243,13 @@ describe("listResources", () => {
     expect(keys()).toStrictEqual(["z", "a", "b"]);
     expect(keys({ controller: "jobs" })).toStrictEqual(["a", "b"]);
     expect(keys({ controller: "none" })).toStrictEqual([]);
+  });
+  it("gives an empty list where there is nothing, and takes no options", () => {
+    const store = world().open();
+    expect(store.listResources()).toStrictEqual([]);
+    const created = put(store);
+    expect(store.listResources({})).toStrictEqual([created]);
+    expect(store.listResources({ controller: undefined })).toStrictEqual([created]);
   });
 });
 
@@ -240,5 +314,77 @@ describe("updateStatus", () => {
       TypeError,
       frozen,
     );
+  });
+  it("keeps conditions and child run as they are given, without what is undefined", () => {
+    const { store, claim, ref } = claimed();
+    const condition = (given, more) => ({
+      type: "Ready",
+      status: given,
+      reason: "because",
+      observedGeneration: 1,
+      lastTransitionTime: at(1),
+      ...more,
+    });
+    const full = {
+      observedGeneration: 1,
+      conditions: [condition(true, { message: "m ✗" }), condition(false), condition("unknown")],
+      controllerStatus: [null, { z: 1, a: "é" }],
+      workflowRun: { requestId: "r", state: "running", attempt: 1 },
+    };
+    const given = { ...full, workflowRun: { ...full.workflowRun, runId: undefined } };
+    const updated = store.updateStatus({ ref, expectedResourceVersion: 2, claim, status: given, now: at(1) });
+    expect(updated.status).toStrictEqual(full);
+    expect(Object.keys(updated.status.controllerStatus[1])).toStrictEqual(["a", "z"]);
+    expect(store.getResource(ref)).toStrictEqual(updated);
+    expect(
+      store.updateStatus({ ref, expectedResourceVersion: 3, claim, status, now: at(2) }).status,
+    ).not.toHaveProperty("workflowRun");
+    expect(store.listEvents({ limit: 1 })[0]).toMatchObject({ type: "resource.status_updated", recordedAt: at(2) });
+  });
+
+  it("removes all finalizers for an empty list", () => {
+    const { store, claim, ref } = claimed();
+    const update = (finalizers) =>
+      store.updateStatus({
+        ref,
+        expectedResourceVersion: claim.resourceVersion,
+        claim,
+        status,
+        finalizers,
+        now: at(1),
+      });
+    update(["a", "b"]);
+    expect(update([]).metadata.finalizers).toStrictEqual([]);
+    expect(rows(store, "controller_finalizers")).toStrictEqual([]);
+  });
+
+  it("looks at the claim before the version", () => {
+    const { store, claim, ref } = claimed();
+    const wrong = { ...claim, token: "wrong" };
+    refused(
+      store,
+      () => store.updateStatus({ ref, expectedResourceVersion: 9, claim: wrong, status, now: at(1) }),
+      "Controller claim is stale",
+      wrong,
+    );
+    refused(
+      store,
+      () => store.updateStatus({ ref, expectedResourceVersion: 9, claim, status, now: at(1) }),
+      "Controller resource jobs/one changed during reconciliation",
+      claim,
+    );
+  });
+
+  it("is refused to whoever was taken over from", () => {
+    const store = world().open();
+    put(store);
+    const next = (ownerId, seconds) =>
+      store.claimNext({ controllers: ["jobs"], ownerId, leaseMs: 1_000, now: at(seconds) });
+    const old = next("worker-1", 0);
+    const taken = next("worker-2", 1);
+    const ref = { controller: "jobs", key: "one" };
+    const update = (claim) => store.updateStatus({ ref, expectedResourceVersion: 3, claim, status, now: at(1) });
+    refused(store, () => update(old), "Controller claim is stale", old);
+    expect(update(taken).metadata.resourceVersion).toBe(4);
   });
 });

@@ -67,6 +67,35 @@ describe("claimNext", () => {
     put(open(), "a");
     expect(next(open({ projectPath: "/test/other" }), 1)).toBeUndefined();
   });
+  it("makes a new token each time, and is seen by every other store of the file", () => {
+    const { open } = world();
+    const [store, other] = [open(), open()];
+    for (const key of ["a", "b", "c"]) put(store, key);
+    const claims = [next(store, 0), next(other, 0), next(store, 0)];
+    expect(claims.map((claim) => claim.key)).toStrictEqual(["a", "b", "c"]);
+    expect(new Set(claims.map((claim) => claim.token)).size).toBe(3);
+    expect(unchanged(other, () => next(other, 0))).toBeUndefined();
+  });
+
+  it("takes a controller that is named twice, and thousands of them", () => {
+    const store = world().open();
+    put(store, "a");
+    put(store, "b");
+    expect(next(store, 0, { controllers: ["jobs", "jobs"] })?.key).toBe("a");
+    const names = Array.from({ length: 40_000 }, (_, index) => `other-${index}`);
+    expect(next(store, 0, { controllers: [...names, "jobs"] })?.key).toBe("b");
+  });
+
+  it("asks for nothing else where no controllers are named", () => {
+    const store = world().open();
+    expect(unchanged(store, () => store.claimNext({ controllers: [] }))).toBeUndefined();
+  });
+
+  it("refuses a time that is none", () => {
+    const store = world().open();
+    put(store, "a");
+    refused(store, () => next(store, 0, { now: "never" }), "Invalid timestamp");
+  });
 });
 
 describe("renewClaim", () => {
@@ -106,6 +135,21 @@ describe("renewClaim", () => {
     const { store, claim } = claimed();
     refused(store, () => store.renewClaim(Object.freeze(claim), 1_000, at(1)), TypeError, claim);
   });
+  it("can shorten a claim, and leaves version and events alone", () => {
+    const { store, ref, claim } = claimed();
+    const events = rows(store, "events");
+    expect(store.renewClaim(claim, 1_000, at(1))).toBe(true);
+    expect(claim.expiresAt).toBe(at(2));
+    expect(rows(store, "events")).toStrictEqual(events);
+    expect(store.getResource(ref).metadata.resourceVersion).toBe(2);
+    expect(unchanged(store, () => store.renewClaim(claim, 1_000, at(2)))).toBe(false);
+  });
+
+  it("gives false once the claim was settled", () => {
+    const { store, claim } = claimed();
+    store.settleClaim(claim, at(1));
+    expect(unchanged(store, () => store.renewClaim(claim, 1_000, at(1)))).toBe(false);
+  });
 });
 
 describe("settleClaim", () => {
@@ -137,6 +181,57 @@ describe("settleClaim", () => {
     expect(unchanged(store, () => store.settleClaim(b, at(99)))).toBe(false);
     expect(b).toStrictEqual(before);
   });
+  it.each([
+    [{ token: "wrong" }],
+    [{ ownerId: "worker-2" }],
+    [{ generation: 9 }],
+    [{ key: "absent" }],
+    [{ controller: "x" }],
+  ])("gives false for a claim with %j, and leaves it alone", (wrong) => {
+    const { store, claim } = claimed();
+    const other = { ...claim, ...wrong };
+    expect(unchanged(store, () => store.settleClaim(other, at(1)))).toBe(false);
+    expect(other).toStrictEqual({ ...claim, ...wrong });
+  });
+
+  it("refuses a claim that cannot be changed before anything is written, and takes a sealed one", () => {
+    const { store, claim } = claimed();
+    const fixed = Object.defineProperty({ ...claim }, "resourceVersion", { writable: false });
+    const getter = { ...claim };
+    Object.defineProperty(getter, "resourceVersion", { get: () => 2 });
+    for (const unchangeable of [Object.freeze({ ...claim }), fixed, getter]) {
+      refused(store, () => store.settleClaim(unchangeable, at(1)), TypeError, unchangeable);
+    }
+    refused(store, () => store.settleClaim(claim, "never"), "Invalid timestamp", claim);
+    const sealed = Object.seal({ ...claim });
+    expect(store.settleClaim(sealed, at(1))).toBe(true);
+    expect(sealed.resourceVersion).toBe(3);
+  });
+
+  it("starts the count of errors anew", () => {
+    const { store, claim, ref } = claimed();
+    store.requeueClaim(claim, { availableAt: at(2), error: "e" }, at(1));
+    const second = next(store, 2);
+    expect(second.consecutiveErrors).toBe(1);
+    store.settleClaim(second, at(2));
+    store.enqueue(ref, at(3));
+    expect(next(store, 3)).toMatchObject({ consecutiveErrors: 0, queueVersion: 1, generation: 3 });
+  });
+
+  it("records who let go", () => {
+    const { store, claim } = claimed();
+    store.settleClaim(claim, at(1));
+    expect(rows(store, "events").at(-1)).toMatchObject({
+      event_type: "lease.released",
+      actor_type: "controller",
+      actor_id: "worker-1",
+      lease_generation: 1,
+      recorded_at: Date.parse(at(1)),
+    });
+    expect(rows(store, "leases")).toMatchObject([
+      { generation: 1, owner_type: null, token_hash: null, expires_at: null },
+    ]);
+  });
 });
 
 describe("requeueClaim", () => {
@@ -161,6 +256,40 @@ describe("requeueClaim", () => {
     }
     refused(store, () => store.requeueClaim(Object.freeze({ ...claim }), { availableAt: at(9) }, at(1)), TypeError);
   });
+  it("counts without an error too, and replaces the last error", () => {
+    const { store, claim } = claimed();
+    const last = () => {
+      const { last_error_hash: hash } = rows(store, "controller_queue")[0];
+      return hash === null ? null : store.state.readBlob(hash).content.toString();
+    };
+    store.requeueClaim(claim, { availableAt: at(1), error: "no ✗" }, at(1));
+    expect(last()).toBe("no ✗");
+    store.requeueClaim(next(store, 1), { availableAt: at(2) }, at(1));
+    expect(last()).toBeNull();
+    expect(store.listQueue()).toStrictEqual([
+      { controller: "jobs", key: "one", availableAt: at(2), consecutiveErrors: 2 },
+    ]);
+  });
+
+  it("delays even what was queued again meanwhile", () => {
+    const { store, claim, ref } = claimed();
+    store.enqueue(ref, at(1));
+    store.requeueClaim(claim, { availableAt: at(90) }, at(1));
+    expect(store.listQueue()[0].availableAt).toBe(at(90));
+    expect(rows(store, "controller_queue")[0].queue_version).toBe(3);
+  });
+
+  it("lets the holder of a lapsed claim requeue, and whoever was taken over from not", () => {
+    const store = world().open();
+    put(store, "a");
+    const first = next(store, 0);
+    expect(store.requeueClaim(first, { availableAt: at(50) }, at(40))).toBe(true);
+    const lapsed = next(store, 50);
+    next(store, 60, { ownerId: "worker-2" });
+    const before = { ...lapsed };
+    expect(unchanged(store, () => store.requeueClaim(lapsed, { availableAt: at(99) }, at(61)))).toBe(false);
+    expect(lapsed).toStrictEqual(before);
+  });
 });
 
 describe("enqueue", () => {
@@ -179,6 +308,19 @@ describe("enqueue", () => {
     refused(store, () => store.enqueue({ controller: "jobs", key: "absent" }, at(1)), ResourceNotFoundError);
     refused(store, () => store.enqueue(ref, "never"), "Invalid timestamp");
   });
+  it("leaves version and events of the resource alone", () => {
+    const { store, ref } = claimed();
+    const [events, resources] = [rows(store, "events"), rows(store, "resources")];
+    store.enqueue(ref, at(1));
+    expect(rows(store, "events")).toStrictEqual(events);
+    expect(rows(store, "resources")).toStrictEqual(resources);
+  });
+
+  it("does not reach another project", () => {
+    const { open, store, ref } = claimed();
+    const other = open({ projectPath: "/test/other" });
+    refused(store, () => other.enqueue(ref, at(1)), "Controller resource not found: jobs/one");
+  });
 });
 
 describe("listQueue", () => {
@@ -193,5 +335,17 @@ describe("listQueue", () => {
       ["a", false],
       ["b", false],
     ]);
+  });
+  it("gives an empty list where nothing is queued", () => {
+    expect(world().open().listQueue()).toStrictEqual([]);
+  });
+
+  it("tells when a claim lapsed until somebody takes it over", () => {
+    const store = world().open();
+    put(store, "a");
+    next(store, 0);
+    expect(store.listQueue()[0].claimExpiresAt).toBe(at(10));
+    next(store, 20);
+    expect(store.listQueue()[0].claimExpiresAt).toBe(at(30));
   });
 });

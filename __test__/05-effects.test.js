@@ -73,6 +73,42 @@ describe("reserveEffect", () => {
     refused(store, () => store.reserveEffect(request), EffectRequestConflictError);
     expect(store.reserveEffect({ ...request, generation: 2 }).created).toBe(false);
   });
+  it("keeps keys of resources apart", () => {
+    const { store, request } = begin();
+    store.reserveEffect(request);
+    const two = store.putResource({ controller: "jobs", key: "two", spec: 1, initialStatus: 1, now: at(0) });
+    const claim = store.claimNext({ controllers: ["jobs"], ownerId: "worker-1", leaseMs: FOREVER_MS, now: at(0) });
+    const other = { ...request, resourceUid: two.metadata.uid, claim, kind: "other" };
+    expect(store.reserveEffect(other)).toMatchObject({ created: true, record: { kind: "other" } });
+    expect(store.reserveEffect(request)).toMatchObject({ created: false, record: { kind: "merge" } });
+  });
+
+  it("takes a claim that cannot be changed, and leaves the version of the resource alone", () => {
+    const { store, ref, claim, request } = begin();
+    const before = store.getResource(ref);
+    expect(store.reserveEffect({ ...request, claim: Object.freeze(claim) }).created).toBe(true);
+    expect(store.getResource(ref)).toStrictEqual(before);
+  });
+
+  it("names any key, as JSON, in the refusal", () => {
+    const { store, request } = begin();
+    const key = 'say "hi"\n☃\u0000';
+    store.reserveEffect({ ...request, key });
+    refused(
+      store,
+      () => store.reserveEffect({ ...request, key, kind: "x" }),
+      `Effect key ${JSON.stringify(key)} was reused with a different request`,
+    );
+  });
+
+  it("refuses a claim from the moment on at which it lapses, even for a reserved effect", () => {
+    const { store, claim, request } = begin();
+    store.reserveEffect(request);
+    store.renewClaim(claim, 1_000, at(1));
+    expect(store.reserveEffect({ ...request, now: new Date(Date.parse(at(2)) - 1).toISOString() }).created).toBe(false);
+    refused(store, () => store.reserveEffect({ ...request, now: at(2) }), "Controller claim is stale", claim);
+    refused(store, () => store.reserveEffect({ ...request, now: "never" }), "Invalid timestamp", claim);
+  });
 });
 
 describe("updateEffect", () => {
@@ -114,6 +150,33 @@ describe("updateEffect", () => {
     );
     refused(store, update({ state: "done" }), expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }));
   });
+  it("opens a settled effect again as pending, without the time of completion", () => {
+    const { store, uid, claim, request } = begin();
+    const { record } = store.reserveEffect(request);
+    const update = (state) => store.updateEffect({ resourceUid: uid, key: "merge:1", claim, state, now: at(2) });
+    expect(update("applied").completedAt).toBe(at(2));
+    expect(update("pending")).toStrictEqual(record);
+    expect(store.reserveEffect(request)).toStrictEqual({ record, created: false });
+  });
+
+  it("refuses an absent resource and the claim of another one", () => {
+    const { store, claim, request } = begin();
+    store.reserveEffect(request);
+    const two = store.putResource({ controller: "jobs", key: "two", spec: 1, initialStatus: 1, now: at(0) });
+    const update = (resourceUid) => () =>
+      store.updateEffect({ resourceUid, key: "merge:1", claim, state: "applied", now: at(2) });
+    refused(store, update("absent"), "Controller resource not found: absent", claim);
+    refused(store, update(two.metadata.uid), "Controller claim targets another resource", claim);
+  });
+
+  it("takes a claim that cannot be changed, and leaves the version of the resource alone", () => {
+    const { store, ref, uid, claim, request } = begin();
+    store.reserveEffect(request);
+    const before = store.getResource(ref);
+    Object.freeze(claim);
+    store.updateEffect({ resourceUid: uid, key: "merge:1", claim, state: "applied", now: at(2) });
+    expect(store.getResource(ref)).toStrictEqual(before);
+  });
 });
 
 describe("getEffect, listEffects", () => {
@@ -128,5 +191,13 @@ describe("getEffect, listEffects", () => {
     expect(store.listEffects("absent")).toStrictEqual([]);
     expect(store.getEffect(uid, "absent")).toBeUndefined();
     expect(store.getEffect("absent", "a")).toBeUndefined();
+  });
+  it("give the effects of a resource that is gone no longer", () => {
+    const { store, ref, uid, claim, request } = begin();
+    store.reserveEffect(request);
+    store.requestDeletion(ref, at(2));
+    store.deleteResource(ref, 3, claim);
+    expect(store.getEffect(uid, "merge:1")).toBeUndefined();
+    expect(store.listEffects(uid)).toStrictEqual([]);
   });
 });

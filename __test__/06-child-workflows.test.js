@@ -1,7 +1,7 @@
 "use strict";
 
 const { WorkflowRequestConflictError } = require("..");
-const { DIGEST, at, claimed, refused, unchanged } = require("./support");
+const { DIGEST, at, claimed, refused, rows, unchanged } = require("./support");
 
 const FINGERPRINT = "ab".repeat(32);
 const begin = () => {
@@ -65,6 +65,37 @@ describe("reserveWorkflow", () => {
       );
     }
   });
+  it("takes a claim that cannot be changed, and leaves the resource alone", () => {
+    const { store, ref, claim, request } = begin();
+    const before = store.getResource(ref);
+    expect(store.reserveWorkflow({ ...request, claim: Object.freeze(claim) }).created).toBe(true);
+    expect(store.getResource(ref)).toStrictEqual(before);
+  });
+
+  it("refuses the claim of another resource, and names any key as JSON", () => {
+    const { store, claim, request } = begin();
+    const two = store.putResource({ controller: "jobs", key: "two", spec: 1, initialStatus: 1, now: at(0) });
+    refused(
+      store,
+      () => store.reserveWorkflow({ ...request, resourceUid: two.metadata.uid }),
+      "Controller claim targets another resource",
+      claim,
+    );
+    const requestKey = 'a "b"\n';
+    store.reserveWorkflow({ ...request, requestKey });
+    refused(
+      store,
+      () => store.reserveWorkflow({ ...request, requestKey, workflow: "x" }),
+      `Workflow request key ${JSON.stringify(requestKey)} was reused with different input`,
+      claim,
+    );
+  });
+
+  it("refuses a claim that lapsed", () => {
+    const { store, claim, request } = begin();
+    store.renewClaim(claim, 1_000, at(0));
+    refused(store, () => store.reserveWorkflow(request), "Controller claim is stale", claim);
+  });
 });
 
 describe("updateWorkflow", () => {
@@ -118,6 +149,27 @@ describe("updateWorkflow", () => {
     );
     refused(store, () => store.updateWorkflow(id, { state: "running", attempt: 1.5 }, claim), /update.attempt/);
   });
+  it.each([["pending"], ["running"], ["waiting"], ["succeeded"], ["failed"], ["interrupted"]])(
+    "stores the state %s",
+    (state) => {
+      const { store, uid, id, claim, ref } = reserved();
+      const before = store.getResource(ref);
+      const record = store.getWorkflow(uid, "repair:1");
+      const updated = store.updateWorkflow(id, { state, attempt: 3 }, Object.freeze(claim));
+      expect(updated).toStrictEqual({ ...record, state, attempt: 3 });
+      expect(store.getWorkflowByRequestId(id)).toStrictEqual(updated);
+      // it is the holder's own note: no event, no version
+      expect(store.getResource(ref)).toStrictEqual(before);
+    },
+  );
+
+  it("refuses the claim of another resource, and one that lapsed", () => {
+    const { store, id, claim } = reserved();
+    const update = (held) => () => store.updateWorkflow(id, { state: "running" }, held);
+    refused(store, update({ ...claim, key: "two" }), "Controller claim targets another resource");
+    store.renewClaim(claim, 1_000, at(0));
+    refused(store, update(claim), "Controller claim is stale", claim);
+  });
 });
 
 describe("completeWorkflow", () => {
@@ -168,6 +220,37 @@ describe("completeWorkflow", () => {
       );
     refused(store, () => store.completeWorkflow("absent", { state: "failed" }), "Workflow request not found: absent");
   });
+  it.each([["waiting"], ["succeeded"], ["failed"], ["interrupted"]])("takes %s for settled", (state) => {
+    const { store, id } = reserved();
+    expect(store.completeWorkflow(id, { state, error: "e ✗" })).toMatchObject({ state, error: "e ✗" });
+    expect(store.completeWorkflow(id, { state })).not.toHaveProperty("error");
+    expect(store.completeWorkflow(id, { state, error: null })).not.toHaveProperty("error");
+  });
+
+  it("says null in the event where there is no run", () => {
+    const { store, id } = reserved();
+    expect(store.completeWorkflow(id, { state: "failed", runId: null })).not.toHaveProperty("runId");
+    expect(store.listEvents({ limit: 1 })[0].payload).toStrictEqual({ requestId: id, runId: null, state: "failed" });
+    expect(rows(store, "events").at(-1)).toMatchObject({
+      actor_type: "system",
+      actor_id: null,
+      lease_generation: null,
+    });
+  });
+
+  it("reserves no run that does not exist", () => {
+    const { store, id } = reserved();
+    expect(store.completeWorkflow(id, { state: "failed", runId: "nobody" })).not.toHaveProperty("runId");
+  });
+
+  it("refuses a state that is none", () => {
+    const { store, id } = reserved();
+    refused(
+      store,
+      () => store.completeWorkflow(id, { state: "done" }),
+      expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }),
+    );
+  });
 });
 
 describe("getWorkflow, getWorkflowByRequestId, listWorkflows", () => {
@@ -181,5 +264,22 @@ describe("getWorkflow, getWorkflowByRequestId, listWorkflows", () => {
       undefined,
     ]);
     expect(store.listWorkflows("absent")).toStrictEqual([]);
+  });
+  it("list the oldest first", () => {
+    jest.useFakeTimers({ now: Date.parse(at(10)), doNotFake: ["nextTick", "setImmediate"] });
+    try {
+      const { store, uid, request } = begin();
+      for (const [requestKey, seconds] of [
+        ["second", 20],
+        ["third", 30],
+        ["first", 15],
+      ]) {
+        jest.setSystemTime(Date.parse(at(seconds)));
+        store.reserveWorkflow({ ...request, requestKey });
+      }
+      expect(store.listWorkflows(uid).map((record) => record.requestKey)).toStrictEqual(["first", "second", "third"]);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 });

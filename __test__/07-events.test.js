@@ -49,6 +49,39 @@ describe("recordEvent", () => {
     );
     refused(store, record({ claim: Object.freeze({ ...claim }) }), TypeError);
   });
+  it("refuses the claim of another resource, and one that lapsed", () => {
+    const { store, ref, claim } = claimed();
+    store.putResource({ controller: "jobs", key: "two", spec: 1, initialStatus: 1, now: at(0) });
+    refused(
+      store,
+      () => store.recordEvent({ ...ref, key: "two", claim, type: "t", now: at(1) }),
+      "Controller claim targets another resource",
+      claim,
+    );
+    store.renewClaim(claim, 1_000, at(0));
+    refused(
+      store,
+      () => store.recordEvent({ ...ref, claim, type: "t", now: at(1) }),
+      "Controller claim is stale",
+      claim,
+    );
+  });
+
+  it("gives a copy, and leaves a claim alone that it was not given", () => {
+    const { store, ref, claim } = claimed();
+    const payload = Object.freeze({ list: Object.freeze([1]) });
+    const event = store.recordEvent({ ...ref, type: "t", payload, now: at(1) });
+    expect(event.payload).toStrictEqual(payload);
+    expect(event.payload.list).not.toBe(payload.list);
+    expect(claim.resourceVersion).toBe(2);
+    // and so the holder learns that somebody else was here
+    refused(
+      store,
+      () => store.updateStatus({ ref, expectedResourceVersion: 2, claim, status: {}, now: at(2) }),
+      "Controller resource jobs/one changed during reconciliation",
+      claim,
+    );
+  });
 });
 
 describe("listEvents", () => {
@@ -81,5 +114,19 @@ describe("listEvents", () => {
     store.settleClaim(claim, at(2));
     expect(rows(store, "events").map((event) => event.resource_revision)).toStrictEqual([1, 2, 3, 4, 5]);
     expect(rows(store, "resources")[0].revision).toBe(5);
+  });
+  it("gives the events of a deleted resource no longer, and all of them when the key is used again", () => {
+    const { store, ref, claim } = claimed();
+    store.requestDeletion(ref, at(1));
+    store.deleteResource(ref, 3, claim);
+    expect(store.listEvents()).toStrictEqual([]);
+    store.putResource({ ...ref, spec: 1, initialStatus: 1, now: at(2) });
+    expect(store.listEvents().map((event) => event.type)).toStrictEqual([
+      "resource.created",
+      "resource.deleted",
+      "resource.deletion_requested",
+      "lease.claimed",
+      "resource.created",
+    ]);
   });
 });

@@ -3,6 +3,7 @@
 const vm = require("node:vm");
 const { createHash } = require("node:crypto");
 const { canonicalJson, jsonFingerprint } = require("..");
+const { at, refused, rows, world } = require("./support");
 
 describe("canonicalJson", () => {
   it.each([
@@ -75,6 +76,28 @@ describe("canonicalJson", () => {
     const text = canonicalJson({ z: [{ b: 1.5, a: "\ud800" }], 1: {}, é: null });
     expect(canonicalJson(JSON.parse(text))).toBe(text);
   });
+  it("escapes every code unit as JSON.stringify does", () => {
+    const units = Array.from({ length: 0x10000 }, (_, unit) => String.fromCharCode(unit));
+    expect(canonicalJson(units)).toBe(JSON.stringify(units));
+  });
+
+  it("prints shared and frozen parts each time, and calls a getter", () => {
+    const shared = Object.freeze({ b: 1, a: Object.freeze([1]) });
+    const value = {
+      two: shared,
+      get one() {
+        return shared;
+      },
+    };
+    expect(canonicalJson(value)).toBe('{"one":{"a":[1],"b":1},"two":{"a":[1],"b":1}}');
+  });
+
+  it("does not touch what it is given", () => {
+    const value = { b: [{ z: 1, a: undefined }], a: -0 };
+    canonicalJson(value);
+    expect(Object.keys(value)).toStrictEqual(["b", "a"]);
+    expect(value).toStrictEqual({ b: [{ z: 1, a: undefined }], a: -0 });
+  });
 });
 
 describe("jsonFingerprint", () => {
@@ -82,5 +105,39 @@ describe("jsonFingerprint", () => {
     const value = { b: "é", a: [1] };
     expect(jsonFingerprint(value)).toBe(createHash("sha256").update(canonicalJson(value)).digest("hex"));
     expect(jsonFingerprint({ a: [1], b: "é" })).toBe(jsonFingerprint(value));
+  });
+});
+
+describe("stored JSON", () => {
+  it("is the canonical text, under its own digest", () => {
+    const store = world().open();
+    const spec = { z: ["\ud800", 1e21, -0], 10: {}, é: null, a: undefined };
+    store.putResource({ controller: "jobs", key: "one", spec, initialStatus: 1, now: at(0) });
+    const hash = Buffer.from(jsonFingerprint(spec), "hex");
+    expect(rows(store, "blobs").find((blob) => blob.blob_hash.equals(hash))).toMatchObject({
+      media_type: "application/json",
+      byte_length: Buffer.byteLength(canonicalJson(spec)),
+      content: Buffer.from(canonicalJson(spec)),
+    });
+  });
+
+  it("pollutes nothing", () => {
+    const store = world().open();
+    const spec = JSON.parse('{"__proto__":{"polluted":true},"constructor":1,"toString":2}');
+    const stored = store.putResource({ controller: "jobs", key: "one", spec, initialStatus: 1, now: at(0) }).spec;
+    expect(Object.entries(stored)).toStrictEqual([
+      ["constructor", 1],
+      ["toString", 2],
+    ]);
+    expect({}.polluted).toBeUndefined();
+  });
+
+  it("is refused, with nothing written, where it has no end", () => {
+    const store = world().open();
+    const cycle = {};
+    cycle.self = { list: [cycle] };
+    const put = (spec) => () =>
+      store.putResource({ controller: "jobs", key: "one", spec, initialStatus: 1, now: at(0) });
+    refused(store, put(cycle), "JSON is nested too deeply, cyclic or too large");
   });
 });

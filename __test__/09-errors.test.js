@@ -44,6 +44,43 @@ describe("error classes", () => {
       expect.objectContaining({ code: "SQLITE_CONSTRAINT_FOREIGNKEY" }),
     );
   });
+  it.each([
+    ["ResourceNotFoundError", ({ store: opened }) => opened.enqueue({ controller: "jobs", key: "absent" })],
+    [
+      "ResourceConflictError",
+      ({ store: opened, ref }) => opened.updateFinalizers({ ref, expectedResourceVersion: 9, finalizers: [] }),
+    ],
+    [
+      "EffectRequestConflictError",
+      ({ store: opened, uid, claim }) => {
+        const request = { key: "e", resourceUid: uid, claim, generation: 1, kind: "k", requestFingerprint: "f" };
+        opened.reserveEffect({ ...request, now: at(1) });
+        opened.reserveEffect({ ...request, kind: "x", now: at(1) });
+      },
+    ],
+    [
+      "WorkflowRequestConflictError",
+      ({ store: opened, uid, claim }) => {
+        const request = { resourceUid: uid, claim, requestKey: "r", inputFingerprint: "ab".repeat(32) };
+        opened.reserveWorkflow({ ...request, workflow: "w" });
+        opened.reserveWorkflow({ ...request, workflow: "x" });
+      },
+    ],
+    ["SqliteError", ({ store: opened }) => opened.state.connection.exec("SELEC")],
+  ])("%s has its own class only, its name and the caller's line", (name, action) => {
+    const begun = claimed();
+    let error;
+    try {
+      action(begun);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(store[name]);
+    expect(error.name).toBe(name);
+    expect(error.constructor).toBe(store[name]);
+    expect(Object.keys(error)).toStrictEqual(name === "SqliteError" ? ["code"] : []);
+    expect(error.stack).toMatch(/09-errors\.test\.js/);
+  });
 });
 
 describe("a disk that is full", () => {
@@ -97,5 +134,47 @@ describe("store methods in a transaction", () => {
       put("b");
     });
     expect(keys()).toStrictEqual(["a", "b", "one"]);
+  });
+});
+
+describe("a file that somebody else is writing to", () => {
+  it("is busy, with nothing written, and the next call works", () => {
+    const { store: opened, open, ref, claim } = claimed();
+    const other = open();
+    other.state.connection.pragma("busy_timeout = 0");
+    opened.state.transaction(() => {
+      const before = { ...claim };
+      for (const call of [
+        () => other.enqueue(ref, at(1)),
+        () => other.settleClaim(claim, at(1)),
+        () => other.claimNext({ controllers: ["jobs"], ownerId: "w", leaseMs: 1_000, now: at(1) }),
+      ]) {
+        expect(call).toThrow(store.SqliteError);
+        expect(call).toThrow(expect.objectContaining({ code: "SQLITE_BUSY" }));
+      }
+      expect(claim).toStrictEqual(before);
+      expect(other.listQueue()).toHaveLength(1);
+    });
+    expect(other.state.connection.inTransaction).toBe(false);
+    expect(other.settleClaim(claim, at(1))).toBe(true);
+  });
+});
+
+describe("a commit that fails", () => {
+  it("is what the caller sees, and the next call works", () => {
+    const { store: opened, ref } = claimed();
+    const { connection } = opened.state;
+    const before = rows(opened, "leases");
+    expect(() =>
+      opened.state.transaction(() => {
+        opened.enqueue(ref, at(1));
+        connection.pragma("defer_foreign_keys = ON");
+        connection.prepare("INSERT INTO leases(resource_id) VALUES ('nobody')").run();
+      }),
+    ).toThrow(expect.objectContaining({ code: "SQLITE_CONSTRAINT_FOREIGNKEY" }));
+    expect(connection.inTransaction).toBe(false);
+    expect(rows(opened, "leases")).toStrictEqual(before);
+    expect(rows(opened, "controller_queue")[0].queue_version).toBe(1);
+    expect(opened.recordEvent({ ...ref, type: "t", now: at(1) }).type).toBe("t");
   });
 });

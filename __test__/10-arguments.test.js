@@ -71,6 +71,23 @@ describe("arguments", () => {
     ["settleClaim", [], /claim/],
     ["getEffect", ["u", SURROGATE], /key/],
     ["listEffects", [undefined], /resourceUid/],
+    ["reserveEffect", [], TypeError],
+    ["reserveEffect", [{ key: 1 }], /key must be a string/],
+    ["reserveEffect", [{ key: "e", resourceUid: "u" }], /claim/],
+    ["updateEffect", [{ resourceUid: 1 }], /resourceUid/],
+    ["reserveWorkflow", [{ resourceUid: "u", claim: null }], /claim/],
+    ["updateWorkflow", ["id", { state: 1 }, {}], /update\.state/],
+    ["updateWorkflow", ["id", { state: "running", runId: 1 }, {}], /update\.runId/],
+    ["updateWorkflow", ["id", { state: "running", error: 1 }, {}], /update\.error/],
+    ["updateWorkflow", ["id", { state: "running" }], /claim/],
+    ["completeWorkflow", ["id", { state: "failed", attempt: "1" }], /update\.attempt/],
+    ["getWorkflowByRequestId", [], /requestId/],
+    ["listWorkflows", [null], /resourceUid/],
+    ["listResources", [null], /options/],
+    ["listEvents", [{ key: 1 }], /key/],
+    ["listEvents", [{ limit: null }], /limit/],
+    ["recordEvent", [{ controller: "jobs", key: "one", type: "t", payload: 1n }], /bigint/],
+    ["recordEvent", [{ controller: "jobs", key: "one", type: "t", claim: null }], /claim/],
     ["getWorkflow", ["u", 1], /requestKey/],
     ["completeWorkflow", ["id"], /update/],
     ["recordEvent", [{ controller: "jobs", key: "one", type: 1 }], /type/],
@@ -141,6 +158,43 @@ describe("arguments", () => {
     expect(() => new SqliteControllerStore("x", { readOnly: "yes" })).toThrow(/readOnly/);
     expect(() => new SqliteControllerStore("x", { projectPath: 1 })).toThrow(/projectPath/);
     expect(() => new SqliteControllerStore("x", { state: {} })).toThrow(/state/);
+  });
+  it("of a requeue are refused by name, and the claim stays as it was", () => {
+    const { store, claim } = claimed();
+    const requeue = (options) => () => store.requeueClaim(claim, options, at(1));
+    refused(store, requeue(undefined), /options/, claim);
+    refused(store, requeue({ availableAt: at(2), error: 1 }), /error/, claim);
+    refused(store, requeue({ availableAt: null }), /availableAt/, claim);
+  });
+
+  it("that are numbers of another kind are refused", () => {
+    const { store, uid, ref, claim } = claimed();
+    for (const number of ["1", 1n, null, 1.5, Number.NaN, 2 ** 53]) {
+      const effect = { key: "e", resourceUid: uid, claim, generation: number, kind: "k", requestFingerprint: "f" };
+      refused(store, () => store.reserveEffect({ ...effect, now: at(1) }), /generation/, claim);
+      refused(store, () => store.deleteResource(ref, number, claim), /expectedResourceVersion/, claim);
+    }
+  });
+
+  it("that throw pass their own error on", () => {
+    const { store } = claimed();
+    const mine = new RangeError("mine");
+    const options = {
+      get controller() {
+        throw mine;
+      },
+    };
+    refused(store, () => store.putResource(options), mine);
+    refused(store, () => store.getResource(new Proxy({}, { get: () => options.controller })), mine);
+  });
+
+  it("take names of any Unicode, and NUL", () => {
+    const { store } = claimed();
+    for (const key of ["snow ☃ \u{1f600}", "a\u0000b", "a\u0000", "é", "e\u0301", " ", "'; --"]) {
+      store.putResource({ controller: "any", key, spec: { key }, initialStatus: 1, now: at(0) });
+      expect(store.getResource({ controller: "any", key })?.spec).toStrictEqual({ key });
+    }
+    expect(store.listResources({ controller: "any" })).toHaveLength(7);
   });
 });
 

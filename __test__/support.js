@@ -65,10 +65,11 @@ function unchanged(store, action) {
   return result;
 }
 
-/** Expects a refusal, and that the file and the claim are as they were; gives the error. */
+/** Expects a refusal, and that the file and the claim are as they were. A text is the whole message, not a part. */
 function refused(store, action, expected, claim) {
   const before = claim === undefined ? undefined : { ...claim };
-  unchanged(store, () => expect(action).toThrow(expected));
+  const wanted = typeof expected === "string" ? expect.objectContaining({ message: expected }) : expected;
+  unchanged(store, () => expect(action).toThrow(wanted));
   if (claim !== undefined) expect(claim).toStrictEqual(before);
 }
 
