@@ -104,7 +104,8 @@ export type ControllerResource<TSpec = unknown, TStatus = unknown> = {
 
 /**
  * The right to work on a resource until `expiresAt`. Methods that take a claim change it in place: `renewClaim` sets
- * `expiresAt`; `updateStatus`, `recordEvent`, `settleClaim` and `requeueClaim` set `resourceVersion`.
+ * `expiresAt`; `updateStatus`, `recordEvent`, `settleClaim` and `requeueClaim` set `resourceVersion`. Where that field
+ * cannot be assigned (a frozen claim, say), they throw a `TypeError` before anything is written.
  */
 export type ControllerQueueClaim = {
   controller: string;
@@ -230,7 +231,8 @@ export interface ControllerStore {
    *
    * @throws {ResourceNotFoundError} where there is no such resource. {ResourceConflictError} where it is not at
    * `expectedResourceVersion`. `Error` "Controller claim targets another resource", "Controller claim is stale" (lapsed,
-   * taken over, or another token), "Controller finalizers must be unique". `TypeError` where the claim is frozen.
+   * taken over, or another token), "Controller finalizers must be unique". `TypeError` where
+   * `claim.resourceVersion` cannot be assigned; nothing was written.
    */
   updateStatus<TStatus>(options: {
     ref: ControllerResourceRef;
@@ -267,7 +269,8 @@ export interface ControllerStore {
    * `false`: it is not marked, or finalizers remain. Its events stay, and its versions and fencing generations go on when
    * the key is used again.
    *
-   * @throws as {@link updateStatus}
+   * @throws {ResourceNotFoundError} {ResourceConflictError} where it is not at `expectedResourceVersion`. `Error`
+   * "Controller claim targets another resource", "Controller claim is stale".
    */
   deleteResource(ref: ControllerResourceRef, expectedResourceVersion: number, claim: ControllerQueueClaim): boolean;
 
@@ -297,7 +300,7 @@ export interface ControllerStore {
    *
    * `false`: it has lapsed, was taken over, or its resource is gone; the claim is as it was.
    *
-   * @throws `TypeError` where the claim is frozen; nothing was written
+   * @throws `TypeError` where `claim.expiresAt` cannot be assigned; nothing was written
    */
   renewClaim(claim: ControllerQueueClaim, leaseMs: number, now?: string): boolean;
 
@@ -306,6 +309,8 @@ export interface ControllerStore {
    * again since the claim.
    *
    * `false`: somebody else holds the resource now, or nobody. A lapsed claim that nobody has taken over still settles.
+   *
+   * @throws `TypeError` where `claim.resourceVersion` cannot be assigned; nothing was written
    */
   settleClaim(claim: ControllerQueueClaim, now?: string): boolean;
 
@@ -313,6 +318,8 @@ export interface ControllerStore {
    * Ends a claim whose work has failed and sets `claim.resourceVersion`. The item stays, with one more consecutive error.
    *
    * `false` as in {@link settleClaim}.
+   *
+   * @throws as {@link settleClaim}
    */
   requeueClaim(claim: ControllerQueueClaim, options: QueueRequeueOptions, now?: string): boolean;
 
@@ -566,7 +573,7 @@ export type SqliteControllerStoreOptions = {
  * projects, `getResource` gives `undefined`, and the rest throws "Controller project is not registered in the state
  * database". Inside `state.transaction(fn)` methods become part of that transaction.
  */
-export declare class SqliteControllerStore {
+export declare class SqliteControllerStore implements ControllerStore {
   /**
    * Opens the store, and creates the database where there is none.
    *
@@ -581,7 +588,95 @@ export declare class SqliteControllerStore {
   /** The database, shared by whoever works on it in this thread. */
   readonly state: StateDatabase;
 
+  /** Closes the store, as `close` does: for `using`. */
   [Symbol.dispose](): void;
+
+  // the controller half: described at ControllerStore, which is where editors take the descriptions from
+  close(): void;
+  putResource<TSpec, TStatus>(options: {
+    controller: string;
+    key: string;
+    spec: TSpec;
+    initialStatus: TStatus;
+    now?: string;
+  }): ControllerResource<TSpec, TStatus>;
+  getResource<TSpec = unknown, TStatus = unknown>(
+    ref: ControllerResourceRef,
+  ): ControllerResource<TSpec, TStatus> | undefined;
+  getResourceByUid(uid: string): ControllerResource | undefined;
+  listResources<TSpec = unknown, TStatus = unknown>(options?: {
+    controller?: string;
+  }): ControllerResource<TSpec, TStatus>[];
+  updateStatus<TStatus>(options: {
+    ref: ControllerResourceRef;
+    expectedResourceVersion: number;
+    claim: ControllerQueueClaim;
+    status: ControllerResourceStatus<TStatus>;
+    finalizers?: string[];
+    now?: string;
+  }): ControllerResource<unknown, TStatus>;
+  requestDeletion(ref: ControllerResourceRef, now?: string): ControllerResource;
+  updateFinalizers(options: {
+    ref: ControllerResourceRef;
+    expectedResourceVersion: number;
+    finalizers: string[];
+    now?: string;
+  }): ControllerResource;
+  deleteResource(ref: ControllerResourceRef, expectedResourceVersion: number, claim: ControllerQueueClaim): boolean;
+  enqueue(ref: ControllerResourceRef, availableAt?: string): void;
+  claimNext(options: {
+    controllers: string[];
+    ownerId: string;
+    leaseMs: number;
+    now?: string;
+  }): ControllerQueueClaim | undefined;
+  renewClaim(claim: ControllerQueueClaim, leaseMs: number, now?: string): boolean;
+  settleClaim(claim: ControllerQueueClaim, now?: string): boolean;
+  requeueClaim(claim: ControllerQueueClaim, options: QueueRequeueOptions, now?: string): boolean;
+  listQueue(): QueueItem[];
+  reserveEffect(options: {
+    key: string;
+    resourceUid: string;
+    claim: ControllerQueueClaim;
+    generation: number;
+    kind: string;
+    requestFingerprint: string;
+    now?: string;
+  }): EffectReservation;
+  getEffect(resourceUid: string, key: string): EffectRecord | undefined;
+  updateEffect(options: {
+    resourceUid: string;
+    key: string;
+    claim: ControllerQueueClaim;
+    state: EffectRecord["state"];
+    externalRef?: string;
+    error?: string;
+    now?: string;
+  }): EffectRecord;
+  listEffects(resourceUid: string): EffectRecord[];
+  reserveWorkflow(options: {
+    resourceUid: string;
+    claim: ControllerQueueClaim;
+    requestKey: string;
+    workflow: string;
+    inputFingerprint: string;
+  }): WorkflowReservation;
+  getWorkflow(resourceUid: string, requestKey: string): ChildWorkflowRecord | undefined;
+  getWorkflowByRequestId(requestId: string): ChildWorkflowRecord | undefined;
+  updateWorkflow(requestId: string, update: WorkflowRecordUpdate, claim: ControllerQueueClaim): ChildWorkflowRecord;
+  completeWorkflow(requestId: string, update: WorkflowRecordUpdate): ChildWorkflowRecord;
+  listWorkflows(resourceUid: string): ChildWorkflowRecord[];
+  recordEvent(options: {
+    controller: string;
+    key: string;
+    claim?: ControllerQueueClaim;
+    type: string;
+    payload?: JsonObject;
+    now?: string;
+  }): ControllerEvent;
+  listEvents(options?: { controller?: string; key?: string; limit?: number }): ControllerEvent[];
+
+  // the runs, and what they owe their sessions
 
   /**
    * Reserves a run: it is queued for its session. A parked parent of the same session is done with that.
@@ -670,7 +765,10 @@ export declare class SqliteControllerStore {
   /**
    * Ends a run as failed, in the queue and in its recorded state.
    *
-   * `false`: it has ended, the token does not hold it, or, without a token, somebody holds it or it was started before.
+   * `false`: there is no such run, it has ended, the token does not hold it, or, without a token, somebody holds it or it
+   * was started before.
+   *
+   * @throws `Error` "Workflow run ID has no state projection", "Workflow run ID state is invalid"
    */
   failWorkflowRun(options: {
     runId: string;
@@ -836,9 +934,6 @@ export declare class SqliteControllerStore {
   setWorkflowRunOriginSession(runId: string, originSessionId: string): boolean;
 }
 
-/** The controller half of the class. */
-export interface SqliteControllerStore extends ControllerStore {}
-
 // ── the database ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The schema of a host package. A file is created with exactly this, and must match it exactly. */
@@ -862,19 +957,23 @@ export type StateDatabaseOptions = {
   schema?: StateSchema;
 };
 
-/** A stored value. */
+/** A stored value; `hash` is the SHA-256 of its content, 32 bytes. */
 export type BlobRecord = { hash: Buffer; mediaType: string; byteLength: number; content: Buffer };
 
 /** An open database file: one native connection for all stores and statements of this thread. */
 export declare class StateDatabase {
   /** Opens the database, and creates it where there is none. @throws as the constructor of {@link SqliteControllerStore} */
   constructor(options?: StateDatabaseOptions);
+  /** The database file, absolute. */
   readonly filePath: string;
+  /** Whether it can be written. */
   readonly mode: "read-write" | "read-only";
+  /** The connection, for statements of your own. */
   readonly connection: SqliteConnection;
 
   /** Closes the connection; every statement of it is of no use afterwards. */
   close(): void;
+  /** Closes the database, as `close` does: for `using`. */
   [Symbol.dispose](): void;
 
   /**
@@ -931,6 +1030,7 @@ type ArgumentTypes<F extends VariableArgFunction> = F extends (...args: infer A)
 
 /** A prepared statement in the shape of better-sqlite3's. */
 export interface SqliteStatement<BindParameters extends unknown[], Result = unknown> {
+  /** What prepared it. */
   readonly database: SqliteConnection;
   /** Its text. */
   readonly source: string;
@@ -956,6 +1056,7 @@ export interface SqliteStatement<BindParameters extends unknown[], Result = unkn
   expand(toggleState?: boolean): this;
   /** Binds parameters for good. */
   bind(...params: BindParameters): this;
+  /** Describes the columns of the rows. @throws `TypeError` for a statement that returns no data */
   columns(): ColumnDefinition[];
   /** Gives integers as bigint. */
   safeIntegers(toggleState?: boolean): this;
@@ -972,10 +1073,15 @@ export interface SqliteTransaction<F extends VariableArgFunction> {
 
 /** The one connection of a database, in the shape of better-sqlite3's. */
 export interface SqliteConnection {
+  /** The file, as it was opened. */
   readonly name: string;
+  /** Whether it has not been closed. */
   readonly open: boolean;
+  /** Whether a transaction is open. */
   readonly inTransaction: boolean;
+  /** Whether it refuses writes. */
   readonly readonly: boolean;
+  /** Whether it has no file. */
   readonly memory: boolean;
   /** Prepares one statement. @throws `RangeError` for none and for several; {SqliteError} for what SQLite refuses */
   // biome-ignore lint/complexity/noBannedTypes: as @types/better-sqlite3 has it, so that its callers compile unchanged
@@ -994,7 +1100,9 @@ export interface SqliteConnection {
   defaultSafeIntegers(toggleState?: boolean): this;
   /** As {@link StateDatabase.backup}. */
   backup(destination: string): Promise<void>;
+  /** Closes it; once more does nothing. @throws `TypeError` while a statement of it iterates */
   close(): this;
+  /** Closes it, as `close` does: for `using`. */
   [Symbol.dispose](): void;
 }
 
@@ -1020,3 +1128,6 @@ export declare function canonicalJson(value: unknown): string;
 
 /** The SHA-256 of the canonical text of a JSON value, in hex. @throws as {@link canonicalJson} */
 export declare function jsonFingerprint(value: unknown): string;
+
+// biome-ignore lint/complexity/noUselessEmptyExport: without it a declaration file exports its helper types as well
+export {};

@@ -1,5 +1,8 @@
 // Compiled, never run: what TypeScript callers of the package write, and what the types must refuse them.
 import {
+  type BlobRecord,
+  type ChildWorkflowRecord,
+  type ControllerEvent,
   type ControllerQueueClaim,
   type ControllerResource,
   type ControllerResourceStatus,
@@ -7,12 +10,17 @@ import {
   canonicalJson,
   EffectRequestConflictError,
   jsonFingerprint,
+  type QueueItem,
   ResourceConflictError,
+  ResourceNotFoundError,
   resourceIdFor,
+  type SqliteConnection,
   SqliteControllerStore,
   SqliteError,
+  type SqliteStatement,
   StateDatabase,
   tokenHash,
+  WorkflowRequestConflictError,
   type WorkflowRunLaunchStatus,
   type WorkflowTurnIntentFacts,
   workflowStatePath,
@@ -191,4 +199,135 @@ export function database(): Buffer {
     if (error instanceof EffectRequestConflictError) return tokenHash(error.message);
   }
   return state.putJson({ a: 1 });
+}
+
+/** A child workflow from its reservation to its end. */
+export function child(store: ControllerStore, claim: ControllerQueueClaim, resourceUid: string): string | undefined {
+  const { record, created } = store.reserveWorkflow({
+    resourceUid,
+    claim,
+    requestKey: "build",
+    workflow: "build",
+    inputFingerprint: jsonFingerprint({}),
+  });
+  if (created) store.updateWorkflow(record.requestId, { runId: "run-2", state: "running", attempt: 1 }, claim);
+  const ended: ChildWorkflowRecord = store.completeWorkflow(record.requestId, { state: "failed", error: null });
+  // @ts-expect-error -- an update under a claim needs the claim
+  store.updateWorkflow(record.requestId, { state: "running" });
+  // @ts-expect-error -- an attempt that is not known is left out
+  store.completeWorkflow(record.requestId, { state: "failed", attempt: undefined });
+  // @ts-expect-error -- there may be none
+  store.getWorkflow(resourceUid, "build").state;
+  return store.listWorkflows(resourceUid)[0]?.runId ?? store.getWorkflowByRequestId(ended.requestId)?.error;
+}
+
+/** Effects, finalizers, deletion, the queue and events. */
+export function windDown(store: ControllerStore, claim: ControllerQueueClaim): boolean {
+  const marked = store.requestDeletion(claim);
+  const free = store.updateFinalizers({
+    ref: claim,
+    expectedResourceVersion: marked.metadata.resourceVersion,
+    finalizers: [],
+  });
+  const effect = store.updateEffect({
+    resourceUid: free.metadata.uid,
+    key: "merge",
+    claim,
+    state: "indeterminate",
+    error: "timeout",
+  });
+  const completedAt: string | undefined = effect.completedAt;
+  store.enqueue(claim, completedAt);
+  const waiting: QueueItem | undefined = store.listQueue()[0];
+  const newest: ControllerEvent | undefined = store.listEvents({ controller: "pull-request", limit: 1 })[0];
+  // @ts-expect-error -- the queue may be empty
+  store.listQueue()[0].availableAt;
+  // @ts-expect-error -- "ambiguous" is what the file says, not what callers say
+  store.updateEffect({ resourceUid: "u", key: "k", claim, state: "ambiguous" });
+  // @ts-expect-error -- a date is passed as text
+  store.enqueue(claim, new Date());
+  // @ts-expect-error -- functions are no JSON
+  store.recordEvent({ controller: "c", key: "k", type: "t", payload: { run: () => 1 } });
+  // @ts-expect-error -- when a requeued item is due again is not optional
+  store.requeueClaim(claim, { error: "boom" });
+  // @ts-expect-error -- a deletion needs the claim
+  store.deleteResource(claim, free.metadata.resourceVersion);
+  const known = waiting !== undefined || newest !== undefined;
+  return store.deleteResource(claim, free.metadata.resourceVersion, claim) && known && store.renewClaim(claim, 1_000);
+}
+
+/** What a session delivers. */
+export async function deliver(store: SqliteControllerStore): Promise<number> {
+  const lease = { targetSessionId: "session-a", claimToken: "token", leaseMs: 1_000 };
+  for (const intent of store.claimEligibleWorkflowTurnIntents({ ...lease, limit: 5 })) {
+    const reason: string | null = intent.fallbackFacts.reason;
+    store.resolveWorkflowTurnIntent({
+      intentId: intent.intentId,
+      targetSessionId: lease.targetSessionId,
+      claimToken: lease.claimToken,
+      resolution: reason === null ? "presentation" : "fallback",
+    });
+  }
+  // @ts-expect-error -- not one of the ways in which a turn is taken
+  store.resolveWorkflowTurnIntent({ intentId: "i", targetSessionId: "s", claimToken: "t", resolution: "ignored" });
+  // @ts-expect-error -- not one of the effects that the queue settles
+  store.settleRunEffect("run-1", "run.other");
+  // @ts-expect-error -- not one of the statuses
+  store.listWorkflowRuns({ statuses: ["waiting"] });
+  const told = store.claimPendingWorkflowNotifications(lease);
+  const [first] = store.listRunEventsAfter(0, { limit: 10 });
+  await store.state.backup("copy.sqlite");
+  return told.length + (first?.seq ?? 0);
+}
+
+/** Another module's statements on the store's connection. */
+export function statements(connection: SqliteConnection): number {
+  const rows: SqliteStatement<unknown[], { id: string }> = connection.prepare<unknown[], { id: string }>("SELECT 1 id");
+  for (const { id } of rows.iterate()) canonicalJson(id);
+  const plucked = connection.prepare("SELECT 1").pluck().safeIntegers().bind();
+  const value: unknown = plucked.get();
+  // @ts-expect-error -- what a statement gives is unknown until the caller says
+  const wrong: number = plucked.get();
+  const { changes, lastInsertRowid } = connection.prepare("DELETE FROM t WHERE id = ?").run(1n);
+  // @ts-expect-error -- a rowid may be a bigint
+  const rowid: number = lastInsertRowid;
+  const version: unknown = connection.pragma("user_version", { simple: true });
+  // @ts-expect-error -- named parameters have names
+  connection.prepare<{ id: string }>("SELECT :id").get({ key: "k" });
+  // @ts-expect-error -- nobody assigns it
+  connection.open = false;
+  const move = connection.transaction((from: string, to: string) => from.length + to.length);
+  // @ts-expect-error -- the function takes two
+  move("a");
+  const type: string | null | undefined = rows.columns()[0]?.type;
+  const seen = [value, wrong, rowid, version, type, rows.source, rows.reader, rows.readonly, rows.busy].length;
+  return changes + seen + move.deferred("a", "b") + move.exclusive("a", "b") + move.default("a", "b");
+}
+
+/** A shared database, and one that is only read. */
+export function shared(): BlobRecord | undefined {
+  using state = new StateDatabase({ filePath: "state.sqlite", checkLegacyState: false });
+  using store = new SqliteControllerStore(undefined, { state });
+  using connection = store.state.connection;
+  const reader = new SqliteControllerStore("state.sqlite", { readOnly: true });
+  reader.close();
+  // @ts-expect-error -- not one of the modes
+  new StateDatabase({ mode: "append" });
+  // @ts-expect-error -- a schema is given whole
+  new StateDatabase({ schema: { sql: "" } });
+  // @ts-expect-error -- a key is bytes, not hex
+  state.readBlob("00".repeat(32));
+  // @ts-expect-error -- an option without a value is left out
+  new SqliteControllerStore("state.sqlite", { projectPath: undefined });
+  return connection.open ? state.readBlob(state.putText("text")) : undefined;
+}
+
+/** The errors, as tests construct them. */
+export function errors(): string[] {
+  // @ts-expect-error -- a conflict names the key as well
+  new ResourceConflictError("c");
+  const failure = new SqliteError("database is locked", "SQLITE_BUSY");
+  // @ts-expect-error -- nobody assigns the code
+  failure.code = "SQLITE_OK";
+  return [new ResourceNotFoundError("c", "k").message, new WorkflowRequestConflictError("r").name, failure.code];
 }
