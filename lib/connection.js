@@ -2,27 +2,37 @@
 
 const path = require("node:path");
 const { take } = require("./errors");
-const { SqliteStatement } = require("./statement");
+const { SqliteStatement, toggle } = require("./statement");
 
 /** @typedef {import("./native").NativeDatabase} NativeDatabase */
-
-/** The savepoint of a transaction inside another. */
-const NESTED = "nested_transaction";
 
 /** Better-sqlite3's shape around the one native connection of a database. */
 class SqliteConnection {
   #native;
+  #name;
+  #readonly;
   #safeIntegers = false;
 
   /** @param {NativeDatabase} native @param {string} name @param {boolean} readonly */
   constructor(native, name, readonly) {
     this.#native = native;
-    /** @readonly */
-    this.name = name;
-    /** @readonly */
-    this.readonly = readonly;
-    /** @readonly */
-    this.memory = false;
+    this.#name = name;
+    this.#readonly = readonly;
+  }
+
+  /** The path of the file. */
+  get name() {
+    return this.#name;
+  }
+
+  /** Whether writes are refused. */
+  get readonly() {
+    return this.#readonly;
+  }
+
+  /** Whether it is a database in memory: never. */
+  get memory() {
+    return false;
   }
 
   /** Whether it is open. */
@@ -38,7 +48,7 @@ class SqliteConnection {
   /** @param {string} source @returns {any} */
   prepare(source) {
     assertText(source);
-    return new SqliteStatement(this, take(this.#native.prepare(source)), source, this.#safeIntegers);
+    return this.#prepare(source, false);
   }
 
   /** @param {string} source @returns {this} */
@@ -48,19 +58,14 @@ class SqliteConnection {
     return this;
   }
 
-  /** @param {string} source @param {{ simple?: boolean }} [options] @returns {any} */
-  pragma(source, options = {}) {
+  /** @param {string} source @param {{ simple?: boolean } | null} [options] @returns {any} */
+  pragma(source, options) {
+    const given = options ?? {};
     assertText(source);
-    if (typeof options !== "object" || options === null) {
-      throw new TypeError("Expected second argument to be an options object");
-    }
-    const simple = options.simple ?? false;
+    if (typeof given !== "object") throw new TypeError("Expected second argument to be an options object");
+    const simple = "simple" in given && given.simple;
     if (typeof simple !== "boolean") throw new TypeError('Expected the "simple" option to be a boolean');
-    const statement = this.prepare(`PRAGMA ${source}`);
-    if (!statement.reader) {
-      statement.run();
-      return simple ? undefined : [];
-    }
+    const statement = this.#prepare(`PRAGMA ${source}`, true);
     return simple ? statement.pluck().get() : statement.all();
   }
 
@@ -71,29 +76,27 @@ class SqliteConnection {
   transaction(fn) {
     if (typeof fn !== "function") throw new TypeError("Expected first argument to be a function");
     const native = this.#native;
-    /** @param {string} begin */
-    const variant = (begin) =>
+    /** @param {"deferred" | "immediate" | "exclusive"} kind */
+    const variant = (kind) =>
       /** @this {unknown} @param {unknown[]} parameters */
-      function transactional(...parameters) {
-        return transact(native, begin, () => Reflect.apply(fn, this, parameters));
+      function sqliteTransaction(...parameters) {
+        return transact(native, kind, () => Reflect.apply(fn, this, parameters));
       };
-    const variants = {
-      default: variant("BEGIN"),
-      deferred: variant("BEGIN DEFERRED"),
-      immediate: variant("BEGIN IMMEDIATE"),
-      exclusive: variant("BEGIN EXCLUSIVE"),
+    const properties = {
+      default: { value: variant("deferred") },
+      deferred: { value: variant("deferred") },
+      immediate: { value: variant("immediate") },
+      exclusive: { value: variant("exclusive") },
+      database: { value: this, enumerable: true },
     };
-    for (const transactional of Object.values(variants)) {
-      Object.assign(transactional, variants);
-      Object.defineProperty(transactional, "database", { value: this, enumerable: true });
-    }
-    return variants.default;
+    const { default: usual, deferred, immediate, exclusive } = properties;
+    for (const { value } of [usual, deferred, immediate, exclusive]) Object.defineProperties(value, properties);
+    return usual.value;
   }
 
-  /** @param {boolean} [on] */
-  defaultSafeIntegers(on = true) {
-    if (typeof on !== "boolean") throw new TypeError("Expected first argument to be a boolean");
-    this.#safeIntegers = on;
+  /** @param {boolean[]} on */
+  defaultSafeIntegers(...on) {
+    this.#safeIntegers = toggle(on);
     return this;
   }
 
@@ -112,26 +115,30 @@ class SqliteConnection {
   [Symbol.dispose]() {
     this.close();
   }
+
+  /** @param {string} source @param {boolean} isPragma */
+  #prepare(source, isPragma) {
+    const native = take(this.#native.prepare(source, isPragma));
+    return new SqliteStatement(this, native, source, this.#safeIntegers, isPragma);
+  }
 }
 
 /**
  * Runs a function as a transaction: a savepoint where one is open already. What it throws is passed on unchanged.
  *
  * @param {NativeDatabase} native
- * @param {string} begin
+ * @param {"deferred" | "immediate" | "exclusive"} kind
  * @param {() => any} run
  */
-function transact(native, begin, run) {
-  const nested = native.inTransaction();
-  take(native.control(nested ? `SAVEPOINT ${NESTED}` : begin));
+function transact(native, kind, run) {
+  const isNested = take(native.begin(kind));
   try {
     const result = run();
     if (typeof result?.then === "function") throw new TypeError("Transaction function cannot return a promise");
-    take(native.control(nested ? `RELEASE ${NESTED}` : "COMMIT"));
+    take(native.commit(isNested));
     return result;
   } catch (error) {
-    // SQLite may have rolled back by itself: then there is nothing left to undo, and the error is what led there
-    if (native.inTransaction()) native.control(nested ? `ROLLBACK TO ${NESTED}; RELEASE ${NESTED}` : "ROLLBACK");
+    native.undo(isNested);
     throw error;
   }
 }

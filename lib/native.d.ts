@@ -71,36 +71,44 @@ export interface NativeDatabase {
   close(): Answer<undefined>;
   isOpen(): boolean;
   inTransaction(): boolean;
-  prepare(sql: string): Answer<NativeStatement>;
+  prepare(sql: string, isPragma: boolean): Answer<NativeStatement>;
   exec(sql: string): Answer<undefined>;
-  control(sql: string): Answer<undefined>;
+  /** Tells whether it has become a savepoint inside another transaction. */
+  begin(kind: "deferred" | "immediate" | "exclusive"): Answer<boolean>;
+  commit(isNested: boolean): Answer<undefined>;
+  undo(isNested: boolean): void;
   putText(text: string, isJson: boolean, now: number): Answer<Buffer>;
   putBlob(content: Buffer, mediaType: string, now: number): Answer<Buffer>;
-  blobType(hash: Buffer): Answer<string | undefined>;
-  blobContent(hash: Buffer): Answer<Buffer | undefined>;
+  /** Media type and content. */
+  readBlob(hash: Buffer): Answer<Cells | undefined>;
   integrityProblems(): Answer<string>;
   prune(): Answer<number>;
   backup(destination: string): Promise<Answer<undefined>>;
 }
 
-/** First how often SQLite has prepared the statement again, then the cells, row by row. */
-export type Cells = (number | string | bigint | Buffer | null)[];
+/** Values of SQLite. Rows begin with a stamp, which changes when their columns may have changed. */
+export type Cells = (number | string | bigint | Buffer | boolean | null)[];
+
+/** A bit each: integers as bigint; only the first column, and without an array where there is one row. */
+export type Shape = number;
 
 export interface NativeStatement {
-  readonly parameterCount: number;
-  readonly returnsData: boolean;
-  readonly isReadonly: boolean;
-  readonly isBusy: boolean;
-  parameterNames(): Answer<string[]>;
+  /** Whether it returns data, whether it changes nothing, and the names of its parameters. */
+  facts(): Answer<Cells>;
   columnNames(): Answer<string[]>;
   /** Name, column, table, database and declared type of each column, one after the other. */
   columnMetadata(): Answer<(string | undefined)[]>;
-  run(parameters: unknown[], safeIntegers: boolean): Answer<Cells>;
-  get(parameters: unknown[], safeIntegers: boolean): Answer<Cells | undefined>;
-  all(parameters: unknown[], safeIntegers: boolean): Answer<Cells>;
-  begin(parameters: unknown[]): Answer<undefined>;
-  nextRow(safeIntegers: boolean): Answer<Cells | undefined>;
-  end(): Answer<undefined>;
+  /** Fails where it may not run now. */
+  check(mayWrite: boolean): Answer<undefined>;
+  /** Parameters are in the order of the statement; none where they were bound for good. */
+  bind(parameters: unknown[] | undefined): Answer<undefined>;
+  /** Gives `[changes, lastInsertRowid]`. */
+  run(parameters: unknown[] | undefined, shape: Shape): Answer<Cells>;
+  get(parameters: unknown[] | undefined, shape: Shape): Answer<Cells | undefined>;
+  all(parameters: unknown[] | undefined, shape: Shape): Answer<Cells>;
+  begin(parameters: unknown[] | undefined): Answer<undefined>;
+  nextRow(shape: Shape): Answer<Cells | undefined>;
+  end(clears: boolean): Answer<undefined>;
 }
 
 export interface NativeStore {

@@ -53,7 +53,7 @@ class StateDatabase {
    */
   transaction(fn) {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
-    return transact(this[NATIVE], "BEGIN IMMEDIATE", fn);
+    return transact(this[NATIVE], "immediate", fn);
   }
 
   /** @param {unknown} value @param {number} [now] @returns {Buffer} */
@@ -77,10 +77,15 @@ class StateDatabase {
   /** @param {Uint8Array} hash @returns {any} */
   readBlob(hash) {
     const key = buffer(hash, "hash");
-    const mediaType = take(this[NATIVE].blobType(key));
-    const content = take(this[NATIVE].blobContent(key));
-    if (mediaType === undefined || content === undefined) return undefined;
-    return { hash: Buffer.from(key), mediaType, byteLength: content.length, content };
+    const found = take(this[NATIVE].readBlob(key));
+    if (found === undefined) return undefined;
+    const content = /** @type {Buffer} */ (found[1]);
+    return {
+      hash: Buffer.from(key),
+      mediaType: /** @type {string} */ (found[0]),
+      byteLength: content.length,
+      content,
+    };
   }
 
   /** @param {Uint8Array} hash @returns {any} */

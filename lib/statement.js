@@ -1,12 +1,14 @@
 "use strict";
 
-const { isPlain } = require("./canonical-json");
 const { take } = require("./errors");
+const { ordered } = require("./parameters");
 
 /** @typedef {import("./native").NativeStatement} NativeStatement */
 /** @typedef {import("./native").Cells} Cells */
 
-const WRITER = "This statement does not return data. Use run() instead";
+/** The bits that native code takes: see `Shape` in src/node/value.rs. */
+const SAFE_INTEGERS = 1;
+const PLUCK = 2;
 
 /**
  * A prepared statement in the shape of better-sqlite3's. Native code hands over cells; rows are made here, in the realm of
@@ -14,120 +16,164 @@ const WRITER = "This statement does not return data. Use run() instead";
  */
 class SqliteStatement {
   #native;
-  /** @type {string[] | undefined} */
-  #parameterNames;
-  /** @type {unknown[] | undefined} */
-  #bound;
+  #database;
+  #source;
+  #reader;
+  #readonly;
+  /** @type {string[]} */
+  #parameterNames = [];
+  #hasNames = false;
+  #isBound = false;
+  #isIterating = false;
   /** @type {"row" | "pluck" | "raw" | "expand"} */
   #shape = "row";
   #safeIntegers;
-  #columns = /** @type {string[]} */ ([]);
-  #columnTables = /** @type {string[] | undefined} */ (undefined);
-  #prepared = -1;
+  /** What native code is told: made of the two above. */
+  #bits = 0;
+  /** @type {string[]} */
+  #columns = [];
+  /** @type {string[] | undefined} */
+  #tables;
+  #stamp = -1;
 
   /**
    * @param {import("./connection").SqliteConnection} database
    * @param {NativeStatement} native
    * @param {string} source
    * @param {boolean} safeIntegers
+   * @param {boolean} isPragma a pragma that returns nothing gives no rows, where any other such statement is refused
    */
-  constructor(database, native, source, safeIntegers) {
+  constructor(database, native, source, safeIntegers, isPragma) {
+    const facts = take(native.facts());
     this.#native = native;
+    for (let at = 2; at < facts.length; at += 1) this.#parameterNames.push(/** @type {string} */ (facts[at]));
+    this.#hasNames = this.#parameterNames.some((name) => name !== "");
     this.#safeIntegers = safeIntegers;
-    /** @readonly */
-    this.database = database;
-    /** @readonly */
-    this.source = source;
-    /** @readonly */
-    this.reader = native.returnsData;
-    /** @readonly */
-    this.readonly = native.isReadonly;
+    this.#tell();
+    this.#reader = isPragma || /** @type {boolean} */ (facts[0]);
+    this.#readonly = /** @type {boolean} */ (facts[1]);
+    this.#source = source;
+    this.#database = database;
+  }
+
+  /** The connection. */
+  get database() {
+    return this.#database;
+  }
+
+  /** Its text. */
+  get source() {
+    return this.#source;
+  }
+
+  /** Whether it returns data. */
+  get reader() {
+    return this.#reader;
+  }
+
+  /** Whether it changes nothing. */
+  get readonly() {
+    return this.#readonly;
   }
 
   /** Whether an iterator of this statement is under way. */
   get busy() {
-    return this.#native.isBusy;
+    return this.#isIterating;
   }
 
   /** @param {unknown[]} parameters */
   run(...parameters) {
-    const [, changes, lastInsertRowid] = take(this.#native.run(this.#parameters(parameters), this.#safeIntegers));
-    return { changes: Number(changes), lastInsertRowid };
+    const result = take(this.#native.run(this.#parameters(parameters, true), this.#bits));
+    return {
+      changes: /** @type {number} */ (result[0]),
+      lastInsertRowid: /** @type {number | bigint} */ (result[1]),
+    };
   }
 
   /** @param {unknown[]} parameters @returns {any} */
   get(...parameters) {
     this.#assertReader();
-    const cells = take(this.#native.get(this.#parameters(parameters), this.#safeIntegers));
+    const cells = take(this.#native.get(this.#parameters(parameters, false), this.#bits));
     return cells === undefined ? undefined : this.#row(cells, 1);
   }
 
   /** @param {unknown[]} parameters @returns {any[]} */
   all(...parameters) {
     this.#assertReader();
-    const cells = take(this.#native.all(this.#parameters(parameters), this.#safeIntegers));
+    const cells = take(this.#native.all(this.#parameters(parameters, false), this.#bits));
     const rows = [];
-    const width = this.#columnsOf(cells).length;
-    for (let at = 1; at < cells.length; at += width) rows.push(this.#row(cells, at));
+    if (this.#shape === "pluck") {
+      for (let at = 1; at < cells.length; at += 1) rows.push(cells[at]);
+    } else if (cells.length > 1) {
+      const width = this.#columnsOf(cells).length;
+      for (let at = 1; at < cells.length; at += width) rows.push(this.#row(cells, at));
+    }
     return rows;
   }
 
   /** @param {unknown[]} parameters @returns {IterableIterator<any>} */
   iterate(...parameters) {
     this.#assertReader();
-    take(this.#native.begin(this.#parameters(parameters)));
-    const native = this.#native;
-    const safeIntegers = this.#safeIntegers;
+    take(this.#native.begin(this.#parameters(parameters, false)));
+    this.#isIterating = true;
+    let isDone = false;
+    const end = () => {
+      isDone = true;
+      this.#isIterating = false;
+      this.#native.end(!this.#isBound);
+      return { value: undefined, done: true };
+    };
     return {
       next: () => {
-        const cells = take(native.nextRow(safeIntegers));
-        return cells === undefined ? { value: undefined, done: true } : { value: this.#row(cells, 1), done: false };
+        if (isDone) return { value: undefined, done: true };
+        let cells;
+        try {
+          cells = take(this.#native.nextRow(this.#bits));
+        } catch (error) {
+          end();
+          throw error;
+        }
+        return cells === undefined ? end() : { value: this.#row(cells, 1), done: false };
       },
-      return: (value) => {
-        take(native.end());
-        return { value, done: true };
-      },
+      return: () => (isDone ? { value: undefined, done: true } : end()),
       [Symbol.iterator]() {
         return this;
       },
     };
   }
 
-  /** @param {boolean} [on] */
-  pluck(on = true) {
+  /** @param {boolean[]} on */
+  pluck(...on) {
     return this.#reshape("pluck", on);
   }
 
-  /** @param {boolean} [on] */
-  raw(on = true) {
+  /** @param {boolean[]} on */
+  raw(...on) {
     return this.#reshape("raw", on);
   }
 
-  /** @param {boolean} [on] */
-  expand(on = true) {
+  /** @param {boolean[]} on */
+  expand(...on) {
     return this.#reshape("expand", on);
   }
 
-  /** @param {boolean} [on] */
-  safeIntegers(on = true) {
+  /** @param {boolean[]} on */
+  safeIntegers(...on) {
     this.#assertIdle();
-    assertBoolean(on);
-    this.#safeIntegers = on;
-    return this;
+    this.#safeIntegers = toggle(on);
+    return this.#tell();
   }
 
   /** @param {unknown[]} parameters */
   bind(...parameters) {
-    this.#assertIdle();
-    if (this.#bound !== undefined) {
-      throw new TypeError("The bind() method can only be invoked once per statement object");
-    }
-    this.#bound = this.#parameters(parameters);
+    if (this.#isBound) throw new TypeError("The bind() method can only be invoked once per statement object");
+    take(this.#native.bind(this.#parameters(parameters, false)));
+    this.#isBound = true;
     return this;
   }
 
   columns() {
-    if (!this.reader) throw new TypeError("The columns() method is only for statements that return data");
+    if (!this.#reader) throw new TypeError("The columns() method is only for statements that return data");
     const facts = take(this.#native.columnMetadata());
     const columns = [];
     for (let at = 0; at < facts.length; at += 5) {
@@ -143,126 +189,99 @@ class SqliteStatement {
   }
 
   #assertReader() {
-    if (!this.reader) throw new TypeError(WRITER);
+    if (!this.#reader) throw new TypeError("This statement does not return data. Use run() instead");
   }
 
   #assertIdle() {
-    if (this.busy) throw new TypeError("This statement is busy executing a query");
+    if (this.#isIterating) throw new TypeError("This statement is busy executing a query");
   }
 
-  /** @param {"pluck" | "raw" | "expand"} shape @param {boolean} on */
+  /** @param {"pluck" | "raw" | "expand"} shape @param {boolean[]} on */
   #reshape(shape, on) {
-    if (!this.reader) throw new TypeError(`The ${shape}() method is only for statements that return data`);
+    if (!this.#reader) throw new TypeError(`The ${shape}() method is only for statements that return data`);
     this.#assertIdle();
-    assertBoolean(on);
-    if (on) this.#shape = shape;
+    if (toggle(on)) this.#shape = shape;
     else if (this.#shape === shape) this.#shape = "row";
+    return this.#tell();
+  }
+
+  #tell() {
+    this.#bits = (this.#safeIntegers ? SAFE_INTEGERS : 0) | (this.#shape === "pluck" ? PLUCK : 0);
     return this;
   }
 
   /** The names of the columns, which change when SQLite prepares the statement again. @param {Cells} cells */
   #columnsOf(cells) {
-    if (cells[0] !== this.#prepared) {
+    if (cells[0] !== this.#stamp) {
       this.#columns = Array.from(take(this.#native.columnNames()));
-      this.#columnTables = undefined;
-      this.#prepared = /** @type {number} */ (cells[0]);
+      this.#tables = undefined;
+      this.#stamp = /** @type {number} */ (cells[0]);
     }
     return this.#columns;
   }
 
-  /** @param {Cells} cells @param {number} at @returns {any} */
+  /** @param {any} cells the cells of one or more rows after a stamp; the value itself where it is plucked @param {number} at */
   #row(cells, at) {
+    if (this.#shape === "pluck") return cells;
     const columns = this.#columnsOf(cells);
-    switch (this.#shape) {
-      case "pluck":
-        return cells[at];
-      case "raw":
-        return columns.map((_, index) => cells[at + index]);
-      case "expand":
-        return this.#expanded(cells, at, columns);
-      default: {
-        /** @type {Record<string, unknown>} */
-        const row = {};
-        for (let index = 0; index < columns.length; index += 1) {
-          row[/** @type {string} */ (columns[index])] = cells[at + index];
-        }
-        return row;
-      }
+    if (this.#shape === "expand") return this.#expanded(cells, at, columns);
+    if (this.#shape === "raw") return columns.map((_, index) => cells[at + index]);
+    /** @type {Record<string, unknown>} */
+    const row = {};
+    for (let index = 0; index < columns.length; index += 1) {
+      row[/** @type {string} */ (columns[index])] = cells[at + index];
     }
+    return row;
   }
 
   /** Columns by table; those of no table under `$`. @param {Cells} cells @param {number} at @param {string[]} names */
   #expanded(cells, at, names) {
-    this.#columnTables ??= this.columns().map((column) => column.table ?? "$");
+    this.#tables ??= this.columns().map((column) => column.table ?? "$");
     /** @type {Record<string, Record<string, unknown>>} */
     const row = {};
     names.forEach((name, index) => {
-      const table = /** @type {string} */ (this.#columnTables?.[index]);
-      row[table] ??= {};
-      row[table][name] = cells[at + index];
+      const table = /** @type {string} */ (this.#tables?.[index]);
+      if (!Object.hasOwn(row, table)) row[table] = {};
+      /** @type {Record<string, unknown>} */ (row[table])[name] = cells[at + index];
     });
     return row;
   }
 
-  /** The values to bind, in the order of the statement's parameters. @param {unknown[]} given @returns {unknown[]} */
-  #parameters(given) {
-    if (this.#bound !== undefined) {
+  /**
+   * The values to bind, in the order of the statement's parameters; nothing where they are bound for good.
+   *
+   * @param {unknown[]} given
+   * @param {boolean} mayWrite
+   */
+  #parameters(given, mayWrite) {
+    if (!this.#isBound && this.#areInOrder(given)) return given;
+    try {
+      if (!this.#isBound) return ordered(this.#parameterNames, given);
       if (given.length > 0) throw new TypeError("This statement already has bound parameters");
-      return this.#bound;
+      return undefined;
+    } catch (error) {
+      // whether the statement may run at all comes first
+      take(this.#native.check(mayWrite));
+      throw error;
     }
-    this.#parameterNames ??= Array.from(take(this.#native.parameterNames()));
-    return ordered(this.#parameterNames, given);
+  }
+
+  /** Whether they can go over as they are, which is the usual case. @param {unknown[]} given */
+  #areInOrder(given) {
+    if (this.#hasNames || given.length !== this.#parameterNames.length) return false;
+    for (let index = 0; index < given.length; index += 1) {
+      const value = given[index];
+      if (typeof value !== "string" && typeof value !== "number" && value !== null) return false;
+    }
+    return true;
   }
 }
 
-/**
- * Puts parameters into the order of the statement: arrays and single values fill the places without a name, one plain
- * object the named ones. What is wrong is reported in the order in which it is given.
- *
- * @param {string[]} names
- * @param {unknown[]} given
- */
-function ordered(names, given) {
-  const values = new Array(names.length);
-  let next = 0;
-  let named = false;
-  /** @param {unknown} value */
-  const place = (value) => {
-    while (next < names.length && names[next] !== "") next += 1;
-    if (next === names.length) throw new RangeError("Too many parameter values were provided");
-    values[next] = value;
-    next += 1;
-  };
-  for (const argument of given) {
-    if (Array.isArray(argument)) {
-      for (const value of argument) place(value);
-    } else if (typeof argument !== "object" || argument === null || ArrayBuffer.isView(argument)) place(argument);
-    else if (isPlain(argument)) {
-      if (named) throw new TypeError("You cannot specify named parameters in two different objects");
-      named = true;
-      fillNamed(names, values, /** @type {Record<string, unknown>} */ (argument));
-    } else if (names.some((name) => name !== "")) {
-      throw new TypeError("Named parameters can only be passed within plain objects");
-    } else place(argument);
-  }
-  if (!named && names.some((name) => name !== "")) throw new TypeError("Missing named parameters");
-  if (names.indexOf("", next) !== -1) throw new RangeError("Too few parameter values were provided");
-  return values;
+/** Whether a toggle is to be on: it is where it is called without an argument. @param {unknown[]} given */
+function toggle(given) {
+  if (given.length === 0) return true;
+  if (typeof given[0] !== "boolean") throw new TypeError("Expected first argument to be a boolean");
+  return given[0];
 }
 
-/** @param {string[]} names @param {unknown[]} values @param {Record<string, unknown>} named */
-function fillNamed(names, values, named) {
-  for (const [index, name] of names.entries()) {
-    if (name === "") continue;
-    const plain = name.slice(1);
-    if (!Object.hasOwn(named, plain)) throw new RangeError(`Missing named parameter "${plain}"`);
-    values[index] = named[plain];
-  }
-}
-
-/** @param {unknown} on */
-function assertBoolean(on) {
-  if (typeof on !== "boolean") throw new TypeError("Expected first argument to be a boolean");
-}
-
-module.exports = { SqliteStatement };
+module.exports = { SqliteStatement, toggle };

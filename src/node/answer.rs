@@ -123,6 +123,12 @@ impl Failure {
     }
 }
 
+impl From<napi::Error> for Failure {
+    fn from(error: napi::Error) -> Self {
+        Self::new("error", error.reason.to_string())
+    }
+}
+
 impl From<state::Error> for Failure {
     fn from(error: state::Error) -> Self {
         match error {

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use napi::Task;
-use napi::bindgen_prelude::{AsyncTask, Buffer, BufferSlice, Env};
+use napi::bindgen_prelude::{AsyncTask, Buffer, BufferSlice, Env, ToNapiValue};
 use napi_derive::napi;
 
 use super::answer::{Answer, Failure, Maybe, Text};
 use super::shared::Shared;
-use super::statement::Statement;
-use crate::state::{self, Error, HostSchema, JSON, Mode, Options, Schema, State, TEXT, read_blob};
+use super::value::{Cells, Made};
+use crate::state::{self, Blob, Error, HostSchema, JSON, Mode, Options, Schema, State, TEXT, read_blob};
 
 /// One open database file and its connection.
 #[napi]
 #[derive(Debug)]
 pub struct Database {
-    shared: Rc<Shared>,
+    pub(super) shared: Rc<Shared>,
 }
 
 /// A schema of the host package.
@@ -76,31 +76,6 @@ impl Database {
         self.shared.close().into()
     }
 
-    /// Prepares a statement.
-    #[napi(catch_unwind)]
-    pub fn prepare(&self, sql: String) -> Answer<Statement> {
-        Statement::prepare(self.shared(), &sql).into()
-    }
-
-    /// Runs all statements of a text.
-    #[napi(catch_unwind)]
-    pub fn exec(&self, sql: String) -> Answer<()> {
-        self.shared.write(|state| Ok::<_, Error>(state.connection().execute_batch(&sql)?)).into()
-    }
-
-    /// Begins, ends or undoes a transaction. Unlike `exec` it may while an iterator is under way: otherwise a
-    /// transaction whose function has left one behind could not end.
-    #[napi(catch_unwind)]
-    pub fn control(&self, sql: String) -> Answer<()> {
-        self.shared.read(|state| Ok::<_, Error>(state.connection().execute_batch(&sql)?)).into()
-    }
-
-    /// Whether a transaction is open.
-    #[napi(catch_unwind)]
-    pub fn in_transaction(&self) -> bool {
-        self.shared.read(|state| Ok::<_, Error>(!state.connection().is_autocommit())).unwrap_or(false)
-    }
-
     /// Stores a value; gives its key.
     #[napi(catch_unwind)]
     pub fn put_blob(&self, content: BufferSlice<'_>, media_type: String, now: i64) -> Answer<Buffer> {
@@ -119,18 +94,13 @@ impl Database {
             .into()
     }
 
-    /// The media type of what is stored under a key; `undefined` where nothing is.
+    /// Media type and content of what is stored under a key; `undefined` where nothing is.
     #[napi(catch_unwind)]
-    pub fn blob_type(&self, hash: BufferSlice<'_>) -> Answer<Maybe<Text>> {
+    pub fn read_blob(&self, env: Env, hash: BufferSlice<'_>) -> Answer<Maybe<Made>> {
         self.shared
-            .read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.media_type)))
+            .read(|state| read_blob(state.connection(), &hash).map_err(Failure::from))
+            .and_then(|blob| blob.map(|blob| blob_cells(&env, blob)).transpose())
             .into()
-    }
-
-    /// The content of what is stored under a key; `undefined` where nothing is.
-    #[napi(catch_unwind)]
-    pub fn blob_content(&self, hash: BufferSlice<'_>) -> Answer<Maybe<Buffer>> {
-        self.shared.read(|state| Ok::<_, Error>(read_blob(state.connection(), &hash)?.map(|blob| blob.content))).into()
     }
 
     /// What is wrong with the database; an empty text where nothing is.
@@ -151,12 +121,16 @@ impl Database {
     pub fn prune(&self) -> Answer<i64> {
         self.shared.write(State::prune).into()
     }
+}
 
-    /// Whether it is open.
-    #[napi(catch_unwind)]
-    pub fn is_open(&self) -> bool {
-        self.shared.is_open()
+fn blob_cells(env: &Env, blob: Blob) -> Result<Made, Failure> {
+    let mut cells = Cells::new(env.raw(), 2)?;
+    // SAFETY: `env` is that of the call under way.
+    unsafe {
+        cells.push(Text::to_napi_value(env.raw(), Text(blob.media_type))?)?;
+        cells.push(Buffer::to_napi_value(env.raw(), blob.content.into())?)?;
     }
+    Ok(cells.finish())
 }
 
 /// A backup under way.

@@ -8,6 +8,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod answer;
+mod connection;
 mod database;
 mod digests;
 mod runs;

@@ -1,17 +1,19 @@
 //! Statements of the shared connection, in the shape of better-sqlite3.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::rc::{Rc, Weak};
 
+use napi::bindgen_prelude::{Env, ToNapiValue};
+use napi::sys;
 use napi_derive::napi;
 use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::{Batch, Connection, StatementStatus};
+use rusqlite::{Batch, Connection, Row, StatementStatus};
 use self_cell::self_cell;
 
 use super::answer::{Answer, Failure, Maybe, Text};
 use super::shared::Shared;
-use super::value::{Bound, Cell, Cells};
+use super::value::{Cells, Made, Parameters, Shape, cell, integer};
 use crate::state::Error;
 
 self_cell!(
@@ -24,7 +26,7 @@ self_cell!(
     }
 );
 
-type Prepare<'c> = rusqlite::Statement<'c>;
+pub(super) type Prepare<'c> = rusqlite::Statement<'c>;
 
 /// A statement as the database keeps track of it: closing the database takes it away from whoever still has it.
 pub(super) type Slot = RefCell<Option<Prepared>>;
@@ -41,10 +43,7 @@ enum NotOne {
 pub struct Statement {
     shared: Rc<Shared>,
     slot: Rc<Slot>,
-    iterating: RefCell<bool>,
-    parameters: usize,
-    returns_data: bool,
-    is_readonly: bool,
+    iterating: Cell<bool>,
 }
 
 impl Statement {
@@ -60,17 +59,14 @@ impl Statement {
                     NotOne::Sql(error) => Error::from(error).into(),
                 },
             )?;
-        let (parameters, returns_data, is_readonly) = prepared.with_dependent(|_, statement| {
-            (statement.parameter_count(), statement.column_count() > 0, statement.readonly())
-        });
         let slot = Rc::new(RefCell::new(Some(prepared)));
         shared.track(Rc::downgrade(&slot));
-        Ok(Self { shared, slot, iterating: RefCell::new(false), parameters, returns_data, is_readonly })
+        Ok(Self { shared, slot, iterating: Cell::new(false) })
     }
 
-    /// Runs something on the statement, which must not be iterating.
+    /// Lends the statement, unless it iterates.
     fn with<T>(&self, run: impl FnOnce(&mut Prepare<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-        if self.is_iterating() {
+        if self.iterating.get() {
             return Err(Failure::new("type", "This statement is busy executing a query"));
         }
         self.with_any(run)
@@ -82,15 +78,23 @@ impl Statement {
         prepared.with_dependent_mut(|_, statement| run(statement))
     }
 
-    fn is_iterating(&self) -> bool {
-        self.iterating.try_borrow().is_ok_and(|iterating| *iterating)
+    /// Binds, runs, puts the statement back to its beginning, so that it holds no lock, and forgets what was bound.
+    fn execute<T>(
+        &self,
+        parameters: &Parameters,
+        run: impl FnOnce(&mut Prepare<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.with(|statement| {
+            let outcome = parameters.bind(statement).and_then(|()| run(statement));
+            if parameters.are_given() {
+                statement.clear_bindings();
+            }
+            outcome
+        })
     }
 
     fn set_iterating(&self, iterating: bool) {
-        if let Ok(mut flag) = self.iterating.try_borrow_mut()
-            && *flag != iterating
-        {
-            *flag = iterating;
+        if self.iterating.replace(iterating) != iterating {
             let cursors = self.shared.cursors.get();
             self.shared.cursors.set(if iterating { cursors + 1 } else { cursors.saturating_sub(1) });
         }
@@ -116,76 +120,54 @@ fn one_statement<'c>(connection: &'c Connection, sql: &str) -> Result<Prepare<'c
     }
 }
 
-/// Binds the parameters anew. The face has put them in the order of the statement.
-fn bind(statement: &mut Prepare<'_>, parameters: Vec<Bound>) -> Result<(), Failure> {
-    statement.clear_bindings();
-    for (index, bound) in (1..).zip(parameters) {
-        let value = Result::from(bound)?;
-        statement.raw_bind_parameter(index, value).map_err(Error::from)?;
+/// Makes of a row what the face wants: one value, or an array of a stamp and the cells.
+///
+/// The stamp is how often SQLite has prepared the statement again: the face then asks anew for the names of the columns.
+fn made(env: &Env, row: &Row<'_>, shape: Shape) -> Result<Made, Failure> {
+    if shape.is_pluck() {
+        return cell(env.raw(), row, 0, shape);
     }
-    Ok(())
+    // not before the first step, which is what prepares the statement again where a table has changed its columns
+    let width = row.as_ref().column_count();
+    let mut cells = Cells::new(env.raw(), width + 1)?;
+    cells.push(stamp(env, row.as_ref())?)?;
+    cells.push_row(row, width, shape)?;
+    Ok(cells.finish())
 }
 
-/// Reads the next row; `None` where there is none. The statement stays where it is.
-fn step(statement: &mut Prepare<'_>, safe_integers: bool) -> Result<Option<Vec<Cell>>, Failure> {
-    let mut rows = statement.raw_query();
-    let cells = match rows.next().map_err(Error::from)? {
-        // counted now: SQLite may have prepared the statement again, for a table that has got a column
-        Some(row) => (0..row.as_ref().column_count())
-            .map(|column| Cell::read(row, column, safe_integers))
-            .collect::<rusqlite::Result<Vec<_>>>()
-            .map_err(Error::from)?,
-        None => return Ok(None),
-    };
-    // dropping the rows would reset the statement to its beginning
-    mem::forget(rows);
-    Ok(Some(cells))
-}
-
-/// Puts a statement back to its beginning, so that it holds no lock.
-fn reset(statement: &mut Prepare<'_>) {
-    drop(statement.raw_query());
-}
-
-fn stamped(statement: &Prepare<'_>, cells: Vec<Cell>) -> Cells {
-    Cells { prepared: statement.get_status(StatementStatus::RePrepare), cells }
+fn stamp(env: &Env, statement: &Prepare<'_>) -> napi::Result<sys::napi_value> {
+    // SAFETY: `env` is that of the call under way.
+    unsafe { i32::to_napi_value(env.raw(), statement.get_status(StatementStatus::RePrepare)) }
 }
 
 #[napi]
 impl Statement {
-    /// How many parameters it has.
-    #[napi(getter, catch_unwind)]
-    pub fn parameter_count(&self) -> u32 {
-        u32::try_from(self.parameters).unwrap_or(u32::MAX)
-    }
-
-    /// Whether it returns data.
-    #[napi(getter, catch_unwind)]
-    pub fn returns_data(&self) -> bool {
-        self.returns_data
-    }
-
-    /// Whether it changes nothing.
-    #[napi(getter, catch_unwind)]
-    pub fn is_readonly(&self) -> bool {
-        self.is_readonly
-    }
-
-    /// Whether an iterator is under way.
-    #[napi(getter, catch_unwind)]
-    pub fn is_busy(&self) -> bool {
-        self.is_iterating()
-    }
-
-    /// The names of its parameters, in order; empty where one has none.
+    /// Whether it returns data, whether it changes nothing, and the names of its parameters, empty where one has none.
     #[napi(catch_unwind)]
-    pub fn parameter_names(&self) -> Answer<Vec<String>> {
+    pub fn facts(&self, env: Env) -> Answer<Made> {
         self.with_any(|statement| {
-            let names =
-                (1..=self.parameters).map(|index| statement.parameter_name(index).unwrap_or_default().to_owned());
-            Ok::<_, Failure>(names.collect::<Vec<_>>())
+            let count = statement.parameter_count();
+            let mut facts = Cells::new(env.raw(), count + 2)?;
+            // SAFETY: `env` is that of the call under way.
+            unsafe {
+                facts.push(bool::to_napi_value(env.raw(), statement.column_count() > 0)?)?;
+                facts.push(bool::to_napi_value(env.raw(), statement.readonly())?)?;
+                for index in 1..=count {
+                    let name = statement.parameter_name(index).unwrap_or_default().to_owned();
+                    facts.push(Text::to_napi_value(env.raw(), Text(name))?)?;
+                }
+            }
+            Ok(facts.finish())
         })
         .into()
+    }
+
+    /// Whether it may run now: nothing where it may, otherwise why not.
+    #[napi(catch_unwind)]
+    pub fn check(&self, may_write: bool) -> Answer<()> {
+        self.with(|_| Ok(()))
+            .and_then(|()| if may_write { Ok(self.shared.assert_no_cursors()?) } else { Ok(()) })
+            .into()
     }
 
     /// The names of its columns.
@@ -214,46 +196,70 @@ impl Statement {
         .into()
     }
 
-    /// Runs it to its first row, and gives `[, changes, lastInsertRowid]`.
+    /// Binds its parameters for good.
     #[napi(catch_unwind)]
-    pub fn run(&self, parameters: Vec<Bound>, safe_integers: bool) -> Answer<Cells> {
-        self.run_once(parameters, safe_integers).into()
-    }
-
-    /// The first row; `undefined` where there is none.
-    #[napi(catch_unwind)]
-    pub fn get(&self, parameters: Vec<Bound>, safe_integers: bool) -> Answer<Maybe<Cells>> {
+    pub fn bind(&self, parameters: Parameters) -> Answer<()> {
         self.with(|statement| {
-            bind(statement, parameters)?;
-            let found = step(statement, safe_integers);
-            reset(statement);
-            Ok(found?.map(|cells| stamped(statement, cells)))
+            let bound = parameters.bind(statement);
+            if bound.is_err() {
+                statement.clear_bindings();
+            }
+            bound
         })
         .into()
     }
 
-    /// The cells of all rows, one row after the other.
+    /// Runs it to its first row, and gives `[changes, lastInsertRowid]`.
     #[napi(catch_unwind)]
-    pub fn all(&self, parameters: Vec<Bound>, safe_integers: bool) -> Answer<Cells> {
-        self.with(|statement| {
-            bind(statement, parameters)?;
-            let mut cells = Vec::new();
+    pub fn run(&self, env: Env, parameters: Parameters, shape: u32) -> Answer<Made> {
+        self.run_once(&env, &parameters, shape.into()).into()
+    }
+
+    /// The first row; `undefined` where there is none.
+    #[napi(catch_unwind)]
+    pub fn get(&self, env: Env, parameters: Parameters, shape: u32) -> Answer<Maybe<Made>> {
+        self.execute(&parameters, |statement| {
             let mut rows = statement.raw_query();
+            let row = rows.next().map_err(Error::from)?;
+            row.map(|row| made(&env, row, shape.into())).transpose()
+        })
+        .into()
+    }
+
+    /// A stamp and the cells of all rows, one row after the other.
+    #[napi(catch_unwind)]
+    pub fn all(&self, env: Env, parameters: Parameters, shape: u32) -> Answer<Made> {
+        let shape = Shape::from(shape);
+        self.execute(&parameters, |statement| {
+            let mut cells = Cells::new(env.raw(), 1)?;
+            let mut rows = statement.raw_query();
+            let mut width = None;
             while let Some(row) = rows.next().map_err(Error::from)? {
-                for column in 0..row.as_ref().column_count() {
-                    cells.push(Cell::read(row, column, safe_integers).map_err(Error::from)?);
-                }
+                let columns = match width {
+                    Some(columns) => columns,
+                    // not before the first step: see `made`
+                    None => {
+                        cells.push(stamp(&env, row.as_ref())?)?;
+                        *width.insert(shape.width(row.as_ref().column_count()))
+                    }
+                };
+                cells.push_row_of_many(row, columns, shape)?;
             }
-            drop(rows);
-            Ok::<_, Failure>(stamped(statement, cells))
+            Ok::<_, Failure>(cells.finish())
         })
         .into()
     }
 
     /// Begins an iteration: the connection is busy until it ends.
     #[napi(catch_unwind)]
-    pub fn begin(&self, parameters: Vec<Bound>) -> Answer<()> {
-        let begun = self.with(|statement| bind(statement, parameters));
+    pub fn begin(&self, parameters: Parameters) -> Answer<()> {
+        let begun = self.with(|statement| {
+            let bound = parameters.bind(statement);
+            if bound.is_err() {
+                statement.clear_bindings();
+            }
+            bound
+        });
         if begun.is_ok() {
             self.set_iterating(true);
         }
@@ -262,50 +268,55 @@ impl Statement {
 
     /// The next row of an iteration; `undefined` ends it.
     #[napi(catch_unwind)]
-    pub fn next_row(&self, safe_integers: bool) -> Answer<Maybe<Cells>> {
-        if !self.is_iterating() {
+    pub fn next_row(&self, env: Env, shape: u32) -> Answer<Maybe<Made>> {
+        if !self.iterating.get() {
             return Answer::Value(Maybe(None));
         }
-        let row = self.with_any(|statement| Ok(step(statement, safe_integers)?.map(|cells| stamped(statement, cells))));
+        let row = self.with_any(|statement| {
+            let mut rows = statement.raw_query();
+            let Some(row) = rows.next().map_err(Error::from)? else {
+                return Ok(None);
+            };
+            let made = made(&env, row, shape.into())?;
+            // dropping the rows would reset the statement to its beginning
+            mem::forget(rows);
+            Ok(Some(made))
+        });
         if !matches!(row, Ok(Some(_))) {
             self.set_iterating(false);
         }
         row.into()
     }
 
-    /// Ends an iteration where it stands.
+    /// Ends an iteration where it stands. `clears` forgets its parameters, unless they are bound for good.
     #[napi(catch_unwind)]
-    pub fn end(&self) -> Answer<()> {
-        if !self.is_iterating() {
-            return Answer::Value(());
-        }
+    pub fn end(&self, clears: bool) -> Answer<()> {
         self.set_iterating(false);
-        match self.with_any(|statement| {
-            reset(statement);
+        self.with_any(|statement| {
+            drop(statement.raw_query());
+            if clears {
+                statement.clear_bindings();
+            }
             Ok(())
-        }) {
-            Ok(()) => Answer::Value(()),
-            Err(failure) => Answer::Failure(failure),
-        }
+        })
+        .into()
     }
 }
 
 impl Statement {
-    fn run_once(&self, parameters: Vec<Bound>, safe_integers: bool) -> Result<Cells, Failure> {
-        self.shared.assert_no_cursors()?;
+    fn run_once(&self, env: &Env, parameters: &Parameters, shape: Shape) -> Result<Made, Failure> {
         let connection = self.shared.read(|state| Ok::<_, Error>(state.share_connection()))?;
-        self.with(|statement| {
-            bind(statement, parameters)?;
+        // better-sqlite3's order: first whether this statement iterates, then whether another does
+        self.with(|_| Ok(self.shared.assert_no_cursors()?))?;
+        self.execute(parameters, |statement| {
             let before = connection.total_changes();
-            let ran = step(statement, safe_integers);
-            reset(statement);
-            ran?;
+            statement.raw_query().next().map_err(Error::from)?;
             // sqlite3_changes() still speaks of an earlier statement where this one has changed nothing
             let changes = if connection.total_changes() == before { 0 } else { connection.changes() };
-            let integer = if safe_integers { Cell::BigInteger } else { Cell::Integer };
-            let cells =
-                vec![integer(i64::try_from(changes).unwrap_or(i64::MAX)), integer(connection.last_insert_rowid())];
-            Ok(stamped(statement, cells))
+            let mut result = Cells::new(env.raw(), 2)?;
+            result.push(integer(env.raw(), i64::try_from(changes).unwrap_or(i64::MAX), Shape::from(0))?)?;
+            result.push(integer(env.raw(), connection.last_insert_rowid(), shape)?)?;
+            Ok(result.finish())
         })
     }
 }

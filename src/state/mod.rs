@@ -30,7 +30,7 @@ pub use query::{find, for_each, json as json_column, optional_blob_text, optiona
 #[cfg(test)]
 pub(crate) use schema::SQL as SCHEMA_SQL;
 pub use schema::{HostSchema, Schema};
-pub use transaction::Write;
+pub use transaction::{Begin, Write, begin, commit, undo};
 
 use prune::OwnBlobs;
 use schema::Header;

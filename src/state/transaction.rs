@@ -86,6 +86,52 @@ const JOINED: Frame = Frame {
     undo: &["ROLLBACK TO store_method", "RELEASE store_method"],
 };
 
+/// The transaction of a function of the caller's, inside another.
+const NESTED: Frame = Frame {
+    begin: "SAVEPOINT nested_transaction",
+    commit: "RELEASE nested_transaction",
+    undo: &["ROLLBACK TO nested_transaction", "RELEASE nested_transaction"],
+};
+
+/// Which locks a transaction takes when it begins (<https://sqlite.org/lang_transaction.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// None: SQLite's default.
+    Deferred,
+    /// The write lock.
+    Immediate,
+    /// The write lock; outside a write-ahead log readers, too, are kept out.
+    Exclusive,
+}
+
+/// Begins a transaction that the caller ends with [`commit`] or [`undo`], a savepoint where one is open already. Tells
+/// whether it is one.
+pub fn begin(connection: &Connection, begin: Begin) -> Result<bool> {
+    let is_nested = !connection.is_autocommit();
+    let sql = match begin {
+        _ if is_nested => NESTED.begin,
+        Begin::Deferred => "BEGIN DEFERRED",
+        Begin::Immediate => OWN.begin,
+        Begin::Exclusive => "BEGIN EXCLUSIVE",
+    };
+    query::execute(connection, sql, [])?;
+    Ok(is_nested)
+}
+
+/// Commits what [`begin`] has begun.
+pub fn commit(connection: &Connection, is_nested: bool) -> Result<()> {
+    query::execute(connection, frame(is_nested).commit, []).map(|_| ())
+}
+
+/// Undoes what [`begin`] has begun, as far as SQLite has not done so by itself.
+pub fn undo(connection: &Connection, is_nested: bool) {
+    drop(Undo { connection, frame: frame(is_nested) });
+}
+
+fn frame(is_nested: bool) -> Frame {
+    if is_nested { NESTED } else { OWN }
+}
+
 /// Runs `body` as one transaction: a savepoint where one is open already.
 ///
 /// When it fails, everything is undone and its error passed on. Where SQLite has rolled back by itself (disk full, an
