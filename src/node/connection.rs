@@ -49,7 +49,7 @@ impl Database {
     pub fn undo(&self, is_nested: bool) {
         // closed in the meantime: then there is nothing left to undo
         let _ = self.shared.read(|state| {
-            state::undo(state.connection(), is_nested);
+            state.undo(is_nested);
             Ok::<_, Error>(())
         });
     }

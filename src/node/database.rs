@@ -10,7 +10,7 @@ use napi_derive::napi;
 use super::answer::{Answer, Failure, Maybe, Text};
 use super::shared::Shared;
 use super::value::{Cells, Made};
-use crate::state::{self, Blob, Error, HostSchema, JSON, Mode, Options, Schema, State, TEXT, read_blob};
+use crate::state::{self, Blob, Error, HostSchema, Mode, Options, Schema, State, read_blob};
 
 /// One open database file and its connection.
 #[napi]
@@ -79,17 +79,14 @@ impl Database {
     /// Stores a value; gives its key.
     #[napi(catch_unwind)]
     pub fn put_blob(&self, content: BufferSlice<'_>, media_type: String, now: i64) -> Answer<Buffer> {
-        self.shared
-            .write(|state| state.write(|tx| tx.put_for_later(&content, &media_type, now)))
-            .map(|digest| digest.0.to_vec())
-            .into()
+        self.shared.write(|state| state.put(&content, &media_type, now)).map(|digest| digest.0.to_vec()).into()
     }
 
     /// Stores a text, JSON or plain; gives its key.
     #[napi(catch_unwind)]
     pub fn put_text(&self, text: String, is_json: bool, now: i64) -> Answer<Buffer> {
         self.shared
-            .write(|state| state.write(|tx| tx.put_for_later(text.as_bytes(), if is_json { JSON } else { TEXT }, now)))
+            .write(|state| state.put(text.as_bytes(), if is_json { state::JSON } else { state::TEXT }, now))
             .map(|digest| digest.0.to_vec())
             .into()
     }

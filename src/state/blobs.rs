@@ -4,9 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::error::{Error, Result};
 use super::ids::Digest;
-use super::prune::GRACE_MS;
 use super::query::{execute, find};
-use super::time::wall_clock_ms;
 
 /// The media type of canonical JSON.
 pub const JSON: &str = "application/json";
@@ -18,10 +16,6 @@ const MEDIA_TYPE: &str = "SELECT media_type FROM blobs WHERE blob_hash = ?";
 
 const INSERT: &str =
     "INSERT INTO blobs(blob_hash, media_type, byte_length, content, created_at) VALUES (?, ?, ?, ?, ?)";
-
-const IS_OLD: &str = "SELECT 1 FROM blobs WHERE blob_hash = ? AND created_at < ?";
-
-const MAKE_YOUNG: &str = "UPDATE blobs SET created_at = ? WHERE blob_hash = ?";
 
 const READ: &str = "SELECT media_type, content FROM blobs WHERE blob_hash = ?";
 
@@ -50,15 +44,6 @@ pub(super) fn put(connection: &Connection, content: &[u8], media_type: &str, now
             Ok((digest, true))
         }
     }
-}
-
-/// Makes a value that was stored long ago count as new. One of the last minutes stays as it is: no write for nothing.
-pub(super) fn make_young(connection: &Connection, digest: Digest) -> Result<()> {
-    let now = wall_clock_ms();
-    if find(connection, IS_OLD, params![digest, now - GRACE_MS / 2], |_| Ok::<_, Error>(()))?.is_some() {
-        execute(connection, MAKE_YOUNG, params![now, digest])?;
-    }
-    Ok(())
 }
 
 /// Reads what is stored under a key.

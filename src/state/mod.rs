@@ -9,10 +9,11 @@ mod error;
 mod files;
 pub mod ids;
 pub mod json;
+mod own_blobs;
 mod prune;
+mod pruner;
 mod query;
 mod schema;
-mod sweep;
 pub mod time;
 mod transaction;
 
@@ -30,11 +31,13 @@ pub use query::{find, for_each, json as json_column, optional_blob_text, optiona
 #[cfg(test)]
 pub(crate) use schema::SQL as SCHEMA_SQL;
 pub use schema::{HostSchema, Schema};
-pub use transaction::{Begin, Write, begin, commit, undo};
+pub use transaction::{Begin, Write, begin, commit};
 
-use prune::OwnBlobs;
+use ids::Digest;
+use own_blobs::OwnBlobs;
+use prune::Identity;
+use pruner::Pruner;
 use schema::Header;
-use sweep::Sweeper;
 
 /// How long a statement waits for another connection's lock before it fails with `SQLITE_BUSY`.
 const BUSY_TIMEOUT_MS: u64 = 5_000;
@@ -76,12 +79,12 @@ pub struct Options {
 /// An open database: one connection, and every statement that was prepared on it.
 #[derive(Debug)]
 pub struct State {
-    /// First, so that it is dropped first: an interrupted sweep must not be the one that closes the file and moves the log.
-    sweeper: Sweeper,
+    /// First, so that it ends before the connection does. None where nothing may be written.
+    pruner: Option<Pruner>,
     connection: Rc<Connection>,
     path: PathBuf,
     mode: Mode,
-    stored: OwnBlobs,
+    own: OwnBlobs,
 }
 
 impl State {
@@ -104,20 +107,19 @@ impl State {
             }
             _ => {}
         }
-        let connection = connect(&path, mode)?;
+        let connection = connect(&path, mode, true)?;
         adopt(&connection, &path, mode, &schema).map_err(|error| match error {
             Error::Sqlite { code: "SQLITE_NOTADB", .. } => {
                 Error::Incompatible { path: path.clone(), found: "it is not a SQLite database".to_owned() }
             }
             other => other,
         })?;
-        Ok(Self {
-            connection: Rc::new(connection),
-            path,
-            mode,
-            stored: OwnBlobs::default(),
-            sweeper: Sweeper::default(),
-        })
+        let own = OwnBlobs::default();
+        let pruner = match mode {
+            Mode::ReadWrite => Some(Pruner::new(Identity::read(&connection)?, own.clone())),
+            Mode::ReadOnly => None,
+        };
+        Ok(Self { pruner, connection: Rc::new(connection), path, mode, own })
     }
 
     /// The database file.
@@ -153,9 +155,7 @@ impl State {
     ///
     /// What another connection has stored in the last ten minutes survives: it may be about to point to it.
     pub fn prune(&mut self) -> Result<i64> {
-        let removed = prune::all(&self.connection, &self.path, &self.stored)?;
-        self.stored = OwnBlobs::default();
-        Ok(removed)
+        prune::all(&self.connection, &self.path, &self.own)
     }
 
     /// Runs `body` as one transaction: its own, or a savepoint inside the caller's.
@@ -164,9 +164,36 @@ impl State {
         body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let (value, stored) = transaction::write_and_tell(&self.connection, body)?;
-        self.sweeper.stored(stored.len(), &self.connection, &self.path);
-        self.stored.remember(stored);
+        self.own.remember(&stored);
+        self.tell_pruner(stored.len());
         Ok(value)
+    }
+
+    fn tell_pruner(&mut self, stored: usize) {
+        if let Some(pruner) = &mut self.pruner {
+            pruner.stored(&self.connection, &self.path, stored);
+        }
+    }
+
+    /// Stores a value that the caller will point to later; gives its key. Until then it is not pruned in the background,
+    /// nor by others for ten minutes.
+    pub fn put(&mut self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
+        let own = self.own.clone();
+        let mut noted = None;
+        let stored = self.write(|tx| {
+            let (digest, is_new) = blobs::put(tx, content, media_type, now)?;
+            noted = own_blobs::keep_young(tx, &own, digest, is_new, now)?.then_some(digest);
+            Ok::<_, Error>((digest, is_new))
+        });
+        let (digest, is_new) = stored.inspect_err(|_| noted.iter().for_each(|digest| own.forget_one(&digest.0)))?;
+        self.tell_pruner(usize::from(is_new));
+        Ok(digest)
+    }
+
+    /// Undoes a transaction of the caller's: see [`undo`](transaction::undo).
+    pub fn undo(&self, is_nested: bool) {
+        transaction::undo(&self.connection, is_nested);
+        self.own.forget();
     }
 }
 
@@ -186,9 +213,10 @@ fn integrity_problems(connection: &Connection) -> Result<String> {
 }
 
 /// Opens a connection and sets what belongs to the connection, not to the file. Nothing is read or written yet.
-fn connect(path: &Path, mode: Mode) -> Result<Connection> {
+fn connect(path: &Path, mode: Mode, creates: bool) -> Result<Connection> {
     let access = match mode {
-        Mode::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Mode::ReadWrite if creates => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Mode::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
         Mode::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;

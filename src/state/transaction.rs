@@ -8,6 +8,7 @@ use rusqlite::{Connection, Params};
 use super::blobs;
 use super::error::{Error, Result};
 use super::ids::Digest;
+use super::own_blobs::Stored;
 use super::query;
 
 /// Leave to write. Everything done through it is committed together, or not at all.
@@ -16,8 +17,8 @@ use super::query;
 #[derive(Debug)]
 pub struct Write<'c> {
     connection: &'c Connection,
-    /// The values that were stored, for pruning to know them as ours.
-    stored: RefCell<Vec<Digest>>,
+    /// The values that are new, for pruning to know them as ours.
+    stored: RefCell<Vec<Stored>>,
 }
 
 impl Deref for Write<'_> {
@@ -36,24 +37,9 @@ impl Write<'_> {
 
     /// Stores a value of any media type; the same bytes are stored once.
     pub fn put(&self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
-        self.put_new(content, media_type, now).map(|(digest, _)| digest)
-    }
-
-    /// The same; says also whether it is new.
-    fn put_new(&self, content: &[u8], media_type: &str, now: i64) -> Result<(Digest, bool)> {
         let (digest, is_new) = blobs::put(self.connection, content, media_type, now)?;
         if is_new {
-            self.stored.borrow_mut().push(digest);
-        }
-        Ok((digest, is_new))
-    }
-
-    /// Stores a value that something outside this transaction will point to. One that is there already is made young again,
-    /// so that pruning leaves it alone until then.
-    pub fn put_for_later(&self, content: &[u8], media_type: &str, now: i64) -> Result<Digest> {
-        let (digest, is_new) = self.put_new(content, media_type, now)?;
-        if !is_new {
-            blobs::make_young(self.connection, digest)?;
+            self.stored.borrow_mut().push(Stored { digest, created_at: now });
         }
         Ok(digest)
     }
@@ -124,7 +110,7 @@ pub fn commit(connection: &Connection, is_nested: bool) -> Result<()> {
 }
 
 /// Undoes what [`begin`] has begun, as far as SQLite has not done so by itself.
-pub fn undo(connection: &Connection, is_nested: bool) {
+pub(super) fn undo(connection: &Connection, is_nested: bool) {
     drop(Undo { connection, frame: frame(is_nested) });
 }
 
@@ -143,11 +129,11 @@ pub(super) fn write<T, E: From<Error>>(
     write_and_tell(connection, body).map(|(value, _)| value)
 }
 
-/// The same; gives also the values that were stored.
+/// The same; gives also the values that it has stored and that were not there before.
 pub(super) fn write_and_tell<T, E: From<Error>>(
     connection: &Connection,
     body: impl FnOnce(&Write<'_>) -> std::result::Result<T, E>,
-) -> std::result::Result<(T, Vec<Digest>), E> {
+) -> std::result::Result<(T, Vec<Stored>), E> {
     let frame = if connection.is_autocommit() { OWN } else { JOINED };
     query::execute(connection, frame.begin, [])?;
     let undo = Undo { connection, frame };
