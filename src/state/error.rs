@@ -54,6 +54,9 @@ pub enum Error {
     /// A backup cannot replace what it is made of.
     #[error("The backup must differ from the live database: {}", .0.display())]
     BackupOntoItself(PathBuf),
+    /// A backup cannot replace a file that somebody has open.
+    #[error("The backup cannot replace a database that is open: {}", .0.display())]
+    BackupInUse(PathBuf),
     /// A file operation beside SQLite failed: creating the directory, narrowing a mode.
     #[error("Cannot {action} {}: {source}", path.display())]
     File {
