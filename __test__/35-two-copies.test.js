@@ -3,6 +3,7 @@
 const { spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
+const { fromMaps } = require("../lib/loaded-objects");
 const { world } = require("./support");
 
 const ROOT = path.join(__dirname, "..");
@@ -62,6 +63,34 @@ describe("two copies of the package in one process", () => {
     expect({ status, stdout: stdout.trim() }).toStrictEqual({ status: 0, stdout: "1" });
   });
 
+  it("share it where a worker thread was first and is busy in a native call", () => {
+    const { dir, file } = world();
+    install(path.join(dir, "global"));
+    install(path.join(dir, "project"));
+    const { status, stdout, stderr } = script(
+      `const { Worker } = require("node:worker_threads");
+       const worker = new Worker(\`
+         const { workerData: { folder, ready, over } } = require("node:worker_threads");
+         require(folder);
+         require("node:fs").writeFileSync(ready, "");
+         // busy until the main thread has loaded its copy: were that waiting for this worker, neither would end
+         require("node:child_process").execSync(\\\`for i in $(seq 300); do [ -e "\\\${over}" ] && exit; sleep 0.1; done; exit 1\\\`);\`,
+         { eval: true, workerData: { folder: process.argv[1], ready: process.argv[3] + ".ready", over: process.argv[3] + ".over" } });
+       worker.on("error", (error) => { console.error(error.message); process.exit(1); });
+       worker.on("exit", () => console.log(${LOADED}.length));
+       const fs = require("node:fs");
+       fs.mkdirSync(require("node:path").dirname(process.argv[3]), { recursive: true });
+       (function wait() {
+         if (!fs.existsSync(process.argv[3] + ".ready")) return setTimeout(wait, 5);
+         require(process.argv[2]);
+         fs.writeFileSync(process.argv[3] + ".over", "");
+       })();`,
+      dir,
+      file,
+    );
+    expect({ status, stdout: stdout.trim(), stderr }).toStrictEqual({ status: 0, stdout: "1", stderr: "" });
+  });
+
   it("are refused, by their paths, where they do not fit", () => {
     const { dir, file } = world();
     install(path.join(dir, "global"));
@@ -79,5 +108,25 @@ describe("two copies of the package in one process", () => {
     const { status, stderr } = script("require(process.argv[1])", dir, file);
     expect(status).toBe(1);
     expect(stderr).toMatch(/native library of version 0\.1\.0, but this package is version 99\.0\.0/);
+  });
+});
+
+describe("the libraries of a process", () => {
+  it("are read from the kernel's list, replaced files and odd names included", () => {
+    const maps = [
+      "55d0c0000000-55d0c0001000 r--p 00000000 08:01 42                         /usr/bin/node",
+      "7f00c0000000-7f00c0001000 r-xp 00000000 08:01 43                         /my apps/a.node",
+      "7f00c0001000-7f00c0002000 r--p 00001000 08:01 43                         /my apps/a.node",
+      "7f00c0003000-7f00c0004000 r-xp 00000000 08:01 44                         /opt/b.node (deleted)",
+      "7f00c0005000-7f00c0006000 r-xp 00000000 08:01 45                         /lib/ld-musl-x86_64.so.1",
+      "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0                          [stack]",
+      "",
+    ].join("\n");
+    expect(fromMaps(maps)).toStrictEqual([
+      "/usr/bin/node",
+      "/my apps/a.node",
+      "/opt/b.node",
+      "/lib/ld-musl-x86_64.so.1",
+    ]);
   });
 });

@@ -2,6 +2,7 @@
 
 const path = require("node:path");
 const { version } = require("../package.json");
+const { loadedObjects } = require("./loaded-objects");
 
 /** @typedef {import("./native").Binding} Binding */
 
@@ -32,12 +33,9 @@ function loadOnce(own) {
   }
 }
 
-/** Native libraries of this package that the process has loaded, in whichever thread. @returns {string[]} */
+/** Native libraries of this package that the process has loaded, in whichever thread. */
 function loadedLibraries() {
-  const report = /** @type {any} */ (process.report?.getReport());
-  /** @type {string[]} */
-  const objects = report?.sharedObjects ?? [];
-  return objects.filter((object) => LIBRARY.test(path.basename(object)));
+  return loadedObjects().filter((object) => LIBRARY.test(path.basename(object)));
 }
 
 /** A face and a library of the same version fit. @param {Binding} library @param {string} file */

@@ -1,5 +1,8 @@
 "use strict";
 
+const path = require("node:path");
+const { loadedObjects } = require("./loaded-objects");
+
 /**
  * The name of this platform's binary, as in the npm packages: `linux-x64-gnu`, `darwin-arm64`, `win32-x64-msvc`.
  */
@@ -9,10 +12,9 @@ function targetName() {
   return process.platform === "win32" ? `${base}-msvc` : base;
 }
 
-/** glibc says its version in the runtime's own report; musl says nothing there. */
+/** Every process on such a system has musl's loader in it; glibc's is called otherwise. */
 function isMusl() {
-  const report = /** @type {any} */ (process.report?.getReport());
-  return report !== undefined && report.header.glibcVersionRuntime === undefined;
+  return loadedObjects().some((object) => path.basename(object).startsWith("ld-musl-"));
 }
 
 /** The file name of a binary that was built here. */
