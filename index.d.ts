@@ -997,7 +997,7 @@ export declare class StateDatabase {
   /** Checks file and foreign keys. @throws `Error` that says what is damaged */
   integrityCheck(): void;
   /**
-   * Removes the values that nothing points to; gives their number. Time linear in the file, with the write lock held.
+   * Removes the values that nothing points to; gives their number. Time linear in the file, in parts between which others write.
    *
    * What another connection has stored in the last ten minutes survives: it may be about to point to it.
    */
