@@ -16,16 +16,25 @@ pub struct Text(pub(super) String);
 
 impl ToNapiValue for Text {
     unsafe fn to_napi_value(env: sys::napi_env, val: Self) -> napi::Result<sys::napi_value> {
-        let Self(text) = val;
-        // a length that does not fit becomes -1, which N-API takes for "until the NUL": no String is that long
-        let length = isize::try_from(text.len()).unwrap_or(isize::MAX);
-        let mut value = ptr::null_mut();
-        // ASCII, which most records are, goes over as Latin-1: no decoding, half the memory
-        let create = if text.is_ascii() { sys::napi_create_string_latin1 } else { sys::napi_create_string_utf8 };
-        // SAFETY: the pointer and the length describe `text`, which lives until the end of this block; N-API copies it.
-        check_status!(unsafe { create(env, text.as_ptr().cast(), length, &mut value) })?;
-        Ok(value)
+        // SAFETY: `env` is what we were called with.
+        unsafe { make_text(env, val.0.as_bytes()) }
     }
+}
+
+/// Makes a string of a text's bytes; what is not UTF-8 becomes U+FFFD.
+///
+/// # Safety
+///
+/// `env` is that of the call under way.
+pub(super) unsafe fn make_text(env: sys::napi_env, text: &[u8]) -> napi::Result<sys::napi_value> {
+    // no slice is longer
+    let length = isize::try_from(text.len()).unwrap_or(isize::MAX);
+    let mut value = ptr::null_mut();
+    // ASCII, which most records are, goes over as Latin-1: no decoding, half the memory
+    let create = if text.is_ascii() { sys::napi_create_string_latin1 } else { sys::napi_create_string_utf8 };
+    // SAFETY: the pointer and the length describe `text`, which N-API copies.
+    check_status!(unsafe { create(env, text.as_ptr().cast(), length, &mut value) })?;
+    Ok(value)
 }
 
 /// A value, or the failure that the face throws. A failure is the only plain object that these functions return.

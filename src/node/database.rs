@@ -62,12 +62,6 @@ pub fn open_database(
     .into()
 }
 
-impl Database {
-    pub(super) fn shared(&self) -> Rc<Shared> {
-        Rc::clone(&self.shared)
-    }
-}
-
 #[napi]
 impl Database {
     /// Closes the connection.

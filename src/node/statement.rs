@@ -199,14 +199,7 @@ impl Statement {
     /// Binds its parameters for good.
     #[napi(catch_unwind)]
     pub fn bind(&self, parameters: Parameters) -> Answer<()> {
-        self.with(|statement| {
-            let bound = parameters.bind(statement);
-            if bound.is_err() {
-                statement.clear_bindings();
-            }
-            bound
-        })
-        .into()
+        self.with(|statement| parameters.bind(statement)).into()
     }
 
     /// Runs it to its first row, and gives `[changes, lastInsertRowid]`.
@@ -253,13 +246,7 @@ impl Statement {
     /// Begins an iteration: the connection is busy until it ends.
     #[napi(catch_unwind)]
     pub fn begin(&self, parameters: Parameters) -> Answer<()> {
-        let begun = self.with(|statement| {
-            let bound = parameters.bind(statement);
-            if bound.is_err() {
-                statement.clear_bindings();
-            }
-            bound
-        });
+        let begun = self.with(|statement| parameters.bind(statement));
         if begun.is_ok() {
             self.set_iterating(true);
         }

@@ -57,7 +57,7 @@ impl From<ClaimArgument> for Claim {
 /// Opens the store of a project: registers it, or only looks it up.
 #[napi(catch_unwind)]
 pub fn open_store(database: &Database, canonical_path: String, look_up: bool, now: i64) -> Answer<Store> {
-    let shared = database.shared();
+    let shared = Rc::clone(&database.shared);
     let inner = if look_up {
         shared.read(|state| store::Store::look_up(state, &canonical_path))
     } else {

@@ -7,7 +7,7 @@ use napi::{ValueType, check_status, sys};
 use rusqlite::Row;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 
-use super::answer::Failure;
+use super::answer::{Failure, make_text};
 use super::statement::Prepare;
 use crate::state::Error;
 
@@ -35,8 +35,16 @@ impl Parameters {
         self.array.is_some()
     }
 
-    /// Binds every parameter. SQLite keeps a copy of its own.
+    /// Binds every parameter, or none. SQLite keeps a copy of its own.
     pub(super) fn bind(&self, statement: &mut Prepare<'_>) -> Result<(), Failure> {
+        let bound = self.bind_each(statement);
+        if bound.is_err() {
+            statement.clear_bindings();
+        }
+        bound
+    }
+
+    fn bind_each(&self, statement: &mut Prepare<'_>) -> Result<(), Failure> {
         let (env, Some(array)) = (self.env, self.array) else {
             return Ok(());
         };
@@ -153,15 +161,7 @@ pub(super) fn cell(env: sys::napi_env, row: &Row<'_>, column: usize, shape: Shap
             ValueRef::Null => Null::to_napi_value(env, Null)?,
             ValueRef::Integer(value) => integer(env, value, shape)?,
             ValueRef::Real(value) => f64::to_napi_value(env, value)?,
-            ValueRef::Text(text) => {
-                let mut made = ptr::null_mut();
-                let length = isize::try_from(text.len()).unwrap_or(isize::MAX);
-                // what is not UTF-8 becomes U+FFFD
-                let create =
-                    if text.is_ascii() { sys::napi_create_string_latin1 } else { sys::napi_create_string_utf8 };
-                check_status!(create(env, text.as_ptr().cast(), length, &mut made))?;
-                made
-            }
+            ValueRef::Text(text) => make_text(env, text)?,
             ValueRef::Blob(bytes) => {
                 let mut made = ptr::null_mut();
                 let data = bytes.as_ptr().cast();

@@ -155,18 +155,8 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Mode, Options, Schema, State};
+    use crate::state::testing::open;
     use std::ffi::OsString;
-
-    fn open(path: &Path) -> State {
-        State::open(Options {
-            path: path.to_owned(),
-            mode: Mode::ReadWrite,
-            leftovers_home: None,
-            schema: Schema::BuiltIn,
-        })
-        .unwrap()
-    }
 
     fn names(directory: &Path) -> Vec<OsString> {
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect()

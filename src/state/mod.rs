@@ -14,6 +14,8 @@ mod prune;
 mod pruner;
 mod query;
 mod schema;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod time;
 mod transaction;
 

@@ -294,20 +294,11 @@ impl Hasher for AsItIs {
 fn quoted(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))
 }
+
 #[cfg(test)]
 mod tests {
-    use crate::state::{Mode, Options, Schema, State};
-    use std::path::Path;
-
-    fn open(path: &Path) -> State {
-        State::open(Options {
-            path: path.to_owned(),
-            mode: Mode::ReadWrite,
-            leftovers_home: None,
-            schema: Schema::BuiltIn,
-        })
-        .unwrap()
-    }
+    use crate::state::State;
+    use crate::state::testing::open;
 
     fn blobs(state: &State) -> i64 {
         state.connection().query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap()

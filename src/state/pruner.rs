@@ -160,17 +160,8 @@ fn prune(identity: Identity, path: &Path, own: &OwnBlobs, interrupt: &Interrupt,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Mode, Options, Schema, State};
-
-    fn open(path: &Path) -> State {
-        State::open(Options {
-            path: path.to_owned(),
-            mode: Mode::ReadWrite,
-            leftovers_home: None,
-            schema: Schema::BuiltIn,
-        })
-        .unwrap()
-    }
+    use crate::state::State;
+    use crate::state::testing::open;
 
     fn blobs(state: &State) -> i64 {
         state.connection().query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap()

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::error::{Error, Result};
+use super::error::Result;
 use super::events::{self, Actor, NO_PAYLOAD, NewEvent};
 use super::identities;
 use super::leases::{self, Grant, Lease, lease_columns};
@@ -36,7 +36,9 @@ pub struct DeliveryClaim<'a> {
     pub expires_at: i64,
 }
 
-struct Delivery {
+/// Something in the outbox, and who is about to deliver it.
+#[derive(Debug)]
+pub(super) struct Delivery {
     resource_id: String,
     is_pending: bool,
     lease: Lease,
@@ -61,7 +63,7 @@ pub(super) fn create(
     payload: Digest,
     now: i64,
 ) -> Result<String> {
-    let effect_id = ids::random_id("effect").map_err(Error::State)?;
+    let effect_id = ids::random_id("effect")?;
     let resource_id = ids::resource_id("effect", &effect_id);
     let revision = identities::create(tx, &resource_id, "effect", &effect_id, now)?;
     tx.execute(INSERT, params![effect_id, resource_id, run.resource_id, run.revision, effect_type, key, payload, now])?;
@@ -113,19 +115,16 @@ pub(super) fn claim(tx: &Write<'_>, effect_id: &str, claim: &DeliveryClaim<'_>) 
     Ok(true)
 }
 
-/// Whether the token holds the delivery at `now`.
-pub(super) fn is_held(tx: &Write<'_>, effect_id: &str, token: &Digest, now: i64) -> Result<bool> {
+/// What the token holds at `now`; `None` where it holds nothing.
+pub(super) fn held(tx: &Write<'_>, effect_id: &str, token: &Digest, now: i64) -> Result<Option<Delivery>> {
     let delivery = Delivery::find(tx, effect_id)?;
-    Ok(delivery.is_some_and(|delivery| delivery.lease.live_with_token(token, now).is_some()))
+    Ok(delivery.filter(|delivery| delivery.lease.live_with_token(token, now).is_some()))
 }
 
-/// Marks it as delivered, and frees its lease.
-pub(super) fn complete(tx: &Write<'_>, effect_id: &str, now: i64) -> Result<()> {
+/// Marks what is held as delivered, and frees its lease.
+pub(super) fn complete(tx: &Write<'_>, effect_id: &str, delivery: &Delivery, now: i64) -> Result<bool> {
     tx.execute(APPLY, params![now, effect_id])?;
-    if let Some(delivery) = Delivery::find(tx, effect_id)? {
-        leases::release(tx, &delivery.resource_id, delivery.lease.generation)?;
-    }
-    Ok(())
+    leases::release(tx, &delivery.resource_id, delivery.lease.generation)
 }
 
 /// Gives up the claim, lapsed or not; `false` where the token does not hold it.

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::error::{Error, Refusal, Result};
+use super::error::{Refusal, Result};
 use super::events::Actor;
 use super::sets::OwnerType;
 use crate::state::ids::Digest;
@@ -176,7 +176,7 @@ pub(super) fn release(tx: &Write<'_>, resource_id: &str, generation: i64) -> Res
 
 /// A token and its digest for a new claim.
 pub(super) fn new_token() -> Result<(String, Digest)> {
-    let token = ids::random_token().map_err(Error::State)?;
+    let token = ids::random_token()?;
     let digest = Digest::of(&token);
     Ok((token, digest))
 }

@@ -107,12 +107,10 @@ impl Store {
             let effect_id = find(tx, DELIVERY, [notification_id, target_session_id], |row| {
                 Ok::<_, Error>(row.get::<_, String>(0)?)
             })?;
-            match effect_id {
-                Some(effect_id) if deliveries::is_held(tx, &effect_id, token, now)? => {
-                    deliveries::complete(tx, &effect_id, now)?;
-                    Ok(true)
-                }
-                _ => Ok(false),
+            let Some(effect_id) = effect_id else { return Ok(false) };
+            match deliveries::held(tx, &effect_id, token, now)? {
+                Some(held) => deliveries::complete(tx, &effect_id, &held, now),
+                None => Ok(false),
             }
         })
     }
@@ -121,7 +119,7 @@ impl Store {
 fn insert(tx: &Write<'_>, notification: &EnqueueNotification<'_>) -> Result<()> {
     let EnqueueNotification { run_id, attempt_id, index, target_session_id, kind, content, now } = *notification;
     let run = runs::require(tx, run_id)?;
-    let id = ids::random_id("notification").map_err(Error::State)?;
+    let id = ids::random_id("notification")?;
     let content = tx.put_text(content, now)?;
     let effect_id = deliveries::create(tx, &run, "notification.deliver", &id, content, now)?;
     deliveries::identify(tx, "notification", &id, "notification.queued", target_session_id, now, |_| {

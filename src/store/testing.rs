@@ -4,8 +4,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Claim, ClaimNext, PutResource, ReserveRun, Result, RunClaim, Store, initial_status};
+use crate::state::State;
 use crate::state::ids::Digest;
-use crate::state::{Mode, Options, Schema, State};
 
 pub(super) const DIGEST: &str = "5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f";
 
@@ -87,11 +87,5 @@ pub(super) fn text(value: &Value, key: &str) -> String {
 }
 
 fn open(folder: &TempDir) -> State {
-    State::open(Options {
-        path: folder.path().join("state.sqlite"),
-        mode: Mode::ReadWrite,
-        leftovers_home: None,
-        schema: Schema::BuiltIn,
-    })
-    .unwrap()
+    crate::state::testing::open(&folder.path().join("state.sqlite"))
 }

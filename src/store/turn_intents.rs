@@ -199,13 +199,11 @@ impl Store {
         let ResolveIntent { intent_id, target_session_id, ref token, resolution, message_id, now } = *resolve;
         state.write(|tx| {
             let Some(effect_id) = delivery(tx, intent_id, target_session_id)? else { return Ok(false) };
-            if !deliveries::is_held(tx, &effect_id, token, now)?
-                || tx.execute(RESOLVE, params![now, resolution, message_id, intent_id])? != 1
-            {
+            let Some(held) = deliveries::held(tx, &effect_id, token, now)? else { return Ok(false) };
+            if tx.execute(RESOLVE, params![now, resolution, message_id, intent_id])? != 1 {
                 return Ok(false);
             }
-            deliveries::complete(tx, &effect_id, now)?;
-            Ok(true)
+            deliveries::complete(tx, &effect_id, &held, now)
         })
     }
 
