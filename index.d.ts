@@ -573,7 +573,7 @@ export type SqliteControllerStoreOptions = {
  * projects, `getResource` gives `undefined`, and the rest throws "Controller project is not registered in the state
  * database". Inside `state.transaction(fn)` methods become part of that transaction.
  */
-export declare class SqliteControllerStore implements ControllerStore {
+export declare class SqliteControllerStore {
   /**
    * Opens the store, and creates the database where there is none.
    *
@@ -590,93 +590,6 @@ export declare class SqliteControllerStore implements ControllerStore {
 
   /** Closes the store, as `close` does: for `using`. */
   [Symbol.dispose](): void;
-
-  // the controller half: described at ControllerStore, which is where editors take the descriptions from
-  close(): void;
-  putResource<TSpec, TStatus>(options: {
-    controller: string;
-    key: string;
-    spec: TSpec;
-    initialStatus: TStatus;
-    now?: string;
-  }): ControllerResource<TSpec, TStatus>;
-  getResource<TSpec = unknown, TStatus = unknown>(
-    ref: ControllerResourceRef,
-  ): ControllerResource<TSpec, TStatus> | undefined;
-  getResourceByUid(uid: string): ControllerResource | undefined;
-  listResources<TSpec = unknown, TStatus = unknown>(options?: {
-    controller?: string;
-  }): ControllerResource<TSpec, TStatus>[];
-  updateStatus<TStatus>(options: {
-    ref: ControllerResourceRef;
-    expectedResourceVersion: number;
-    claim: ControllerQueueClaim;
-    status: ControllerResourceStatus<TStatus>;
-    finalizers?: string[];
-    now?: string;
-  }): ControllerResource<unknown, TStatus>;
-  requestDeletion(ref: ControllerResourceRef, now?: string): ControllerResource;
-  updateFinalizers(options: {
-    ref: ControllerResourceRef;
-    expectedResourceVersion: number;
-    finalizers: string[];
-    now?: string;
-  }): ControllerResource;
-  deleteResource(ref: ControllerResourceRef, expectedResourceVersion: number, claim: ControllerQueueClaim): boolean;
-  enqueue(ref: ControllerResourceRef, availableAt?: string): void;
-  claimNext(options: {
-    controllers: string[];
-    ownerId: string;
-    leaseMs: number;
-    now?: string;
-  }): ControllerQueueClaim | undefined;
-  renewClaim(claim: ControllerQueueClaim, leaseMs: number, now?: string): boolean;
-  settleClaim(claim: ControllerQueueClaim, now?: string): boolean;
-  requeueClaim(claim: ControllerQueueClaim, options: QueueRequeueOptions, now?: string): boolean;
-  listQueue(): QueueItem[];
-  reserveEffect(options: {
-    key: string;
-    resourceUid: string;
-    claim: ControllerQueueClaim;
-    generation: number;
-    kind: string;
-    requestFingerprint: string;
-    now?: string;
-  }): EffectReservation;
-  getEffect(resourceUid: string, key: string): EffectRecord | undefined;
-  updateEffect(options: {
-    resourceUid: string;
-    key: string;
-    claim: ControllerQueueClaim;
-    state: EffectRecord["state"];
-    externalRef?: string;
-    error?: string;
-    now?: string;
-  }): EffectRecord;
-  listEffects(resourceUid: string): EffectRecord[];
-  reserveWorkflow(options: {
-    resourceUid: string;
-    claim: ControllerQueueClaim;
-    requestKey: string;
-    workflow: string;
-    inputFingerprint: string;
-  }): WorkflowReservation;
-  getWorkflow(resourceUid: string, requestKey: string): ChildWorkflowRecord | undefined;
-  getWorkflowByRequestId(requestId: string): ChildWorkflowRecord | undefined;
-  updateWorkflow(requestId: string, update: WorkflowRecordUpdate, claim: ControllerQueueClaim): ChildWorkflowRecord;
-  completeWorkflow(requestId: string, update: WorkflowRecordUpdate): ChildWorkflowRecord;
-  listWorkflows(resourceUid: string): ChildWorkflowRecord[];
-  recordEvent(options: {
-    controller: string;
-    key: string;
-    claim?: ControllerQueueClaim;
-    type: string;
-    payload?: JsonObject;
-    now?: string;
-  }): ControllerEvent;
-  listEvents(options?: { controller?: string; key?: string; limit?: number }): ControllerEvent[];
-
-  // the runs, and what they owe their sessions
 
   /**
    * Reserves a run: it is queued for its session. A parked parent of the same session is done with that.
@@ -933,6 +846,9 @@ export declare class SqliteControllerStore implements ControllerStore {
    */
   setWorkflowRunOriginSession(runId: string, originSessionId: string): boolean;
 }
+
+/** The controller half of the class: written once, at the interface. */
+export interface SqliteControllerStore extends ControllerStore {}
 
 // ── the database ────────────────────────────────────────────────────────────────────────────────────────────────────
 

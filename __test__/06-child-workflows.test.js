@@ -1,7 +1,7 @@
 "use strict";
 
 const { WorkflowRequestConflictError } = require("..");
-const { DIGEST, at, claimed, refused, rows, unchanged } = require("./support");
+const { at, claimed, refused, rows, runRequest, unchanged } = require("./support");
 
 const FINGERPRINT = "ab".repeat(32);
 const begin = () => {
@@ -187,18 +187,7 @@ describe("completeWorkflow", () => {
 
   it("links a run that exists", () => {
     const { store, id } = reserved();
-    store.reserveWorkflowRun({
-      runId: "run-1",
-      workflowName: "w",
-      workflowSourceRef: "builtin:w",
-      workflowSource: { kind: "builtin" },
-      definitionDigest: DIGEST,
-      definitionSnapshot: {},
-      input: 1,
-      runnerId: "s",
-      originSessionId: "s",
-      now: at(0),
-    });
+    store.reserveWorkflowRun(runRequest("run-1", "s"));
     expect(store.completeWorkflow(id, { state: "succeeded", runId: "run-1" }).runId).toBe("run-1");
     expect(store.completeWorkflow(id, { state: "failed" }).runId).toBe("run-1");
   });

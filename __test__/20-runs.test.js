@@ -1,20 +1,7 @@
 "use strict";
 
-const { DIGEST, FOREVER_MS, at, refused, rows, unchanged, world } = require("./support");
+const { DIGEST, FOREVER_MS, at, refused, rows, runRequest, unchanged, world } = require("./support");
 
-const request = (runId, session, extra = {}) => ({
-  runId,
-  workflowName: "echo",
-  workflowSourceRef: "builtin:echo",
-  workflowSource: { kind: "builtin", id: "echo" },
-  definitionDigest: DIGEST,
-  definitionSnapshot: { nodes: [] },
-  input: { text: "hi" },
-  runnerId: session,
-  originSessionId: session,
-  now: at(0),
-  ...extra,
-});
 const claim = (runId, runnerId, claimToken, seconds, extra = {}) => ({
   runId,
   runnerId,
@@ -29,7 +16,7 @@ const held = (runId, claimToken, seconds) => ({ runId, claimToken, now: at(secon
 function started() {
   const { open, ...rest } = world();
   const store = open();
-  store.reserveWorkflowRun(request("run-1", "session-a"));
+  store.reserveWorkflowRun(runRequest("run-1", "session-a"));
   const run = store.claimWorkflowRun(claim("run-1", "session-a", "token-1", 1));
   return { ...rest, open, store, run };
 }
@@ -44,7 +31,9 @@ const projection = (store, runId) =>
 describe("reserveWorkflowRun", () => {
   it("queues a run with its definition, source and input", () => {
     const store = world().open();
-    const run = store.reserveWorkflowRun(request("run-1", "session-a", { input: undefined, launchOptions: undefined }));
+    const run = store.reserveWorkflowRun(
+      runRequest("run-1", "session-a", { input: undefined, launchOptions: undefined }),
+    );
     expect(run).toStrictEqual({
       runId: "run-1",
       workflowName: "echo",
@@ -76,7 +65,7 @@ describe("reserveWorkflowRun", () => {
     const store = world().open();
     const source = { root: { kind: "file", path: "/f.ts" }, mounted: [{ kind: "builtin", id: "x" }] };
     store.reserveWorkflowRun(
-      request("run-1", "session-a", { workflowSource: source, definitionDigest: `sha256:${DIGEST}` }),
+      runRequest("run-1", "session-a", { workflowSource: source, definitionDigest: `sha256:${DIGEST}` }),
     );
     expect(projection(store, "run-1")).toBe(
       `{"definitionDigest":"sha256:${DIGEST}","input":{"text":"hi"},"outputs":{},"results":{},"runId":"run-1",` +
@@ -89,7 +78,7 @@ describe("reserveWorkflowRun", () => {
   it("refuses bad requests and leaves nothing behind", () => {
     const { store } = started();
     const reserve = (extra) => () =>
-      store.reserveWorkflowRun(request("run-2", "session-b", { input: { unique: 1 }, ...extra }));
+      store.reserveWorkflowRun(runRequest("run-2", "session-b", { input: { unique: 1 }, ...extra }));
     for (const runId of ["", ".hidden", "a/b", "x".repeat(201)])
       refused(store, reserve({ runId }), `Invalid workflow run id: ${runId}`);
     for (const definitionDigest of ["zz", "", `md5:${DIGEST}`, `${DIGEST}00`])
@@ -110,7 +99,7 @@ describe("reserveWorkflowRun", () => {
   it("continues a parked run of the same session, once", () => {
     const { store } = started();
     const child = (extra) => () =>
-      store.reserveWorkflowRun(request("child", "session-a", { parentRunId: "run-1", now: at(3), ...extra }));
+      store.reserveWorkflowRun(runRequest("child", "session-a", { parentRunId: "run-1", now: at(3), ...extra }));
     refused(store, child(), "Continuation parent queue is starting");
     store.parkWorkflowRun(held("run-1", "token-1", 2));
     refused(store, child({ originSessionId: "session-b" }), "Continuation parent belongs to another Pi session");
@@ -124,7 +113,7 @@ describe("enqueueWorkflowRun", () => {
   it("reserves and claims in one transaction, or does neither", () => {
     const store = world().open();
     const enqueue = (runId, session, token) =>
-      store.enqueueWorkflowRun({ ...request(runId, session), claimToken: token, leaseMs: 10_000 });
+      store.enqueueWorkflowRun({ ...runRequest(runId, session), claimToken: token, leaseMs: 10_000 });
     expect(enqueue("run-1", "session-a", "t1")).toMatchObject({
       status: "starting",
       claimToken: "t1",
@@ -145,7 +134,7 @@ describe("getWorkflowRun, listWorkflowRuns, findSessionReservation", () => {
     const { open } = world();
     const store = open();
     for (const [index, name] of ["a", "b", "c"].entries())
-      store.reserveWorkflowRun(request(`run-${name}`, `session-${name}`, { now: at(index) }));
+      store.reserveWorkflowRun(runRequest(`run-${name}`, `session-${name}`, { now: at(index) }));
     store.claimWorkflowRun(claim("run-b", "session-b", "t", 3));
     const ids = (options, from = store) => from.listWorkflowRuns(options).map((run) => run.runId);
     expect(ids()).toStrictEqual(["run-c", "run-b", "run-a"]);
@@ -182,7 +171,7 @@ describe("claimWorkflowRun", () => {
   it("throws where the session has another active run", () => {
     const { store } = started();
     store.parkWorkflowRun(held("run-1", "token-1", 2));
-    store.reserveWorkflowRun(request("run-2", "session-a", { now: at(3) }));
+    store.reserveWorkflowRun(runRequest("run-2", "session-a", { now: at(3) }));
     refused(
       store,
       () => store.claimWorkflowRun(claim("run-1", "session-a", "t", 4)),
@@ -199,7 +188,7 @@ describe("claimNextWorkflowRun", () => {
   it("gives a new run to its session, and one that was started to anybody once it is free", () => {
     const { open } = world();
     const store = open();
-    store.reserveWorkflowRun(request("run-a", "session-a"));
+    store.reserveWorkflowRun(runRequest("run-a", "session-a"));
     for (const [runner, extra] of [
       ["session-b", { sessionId: "session-b" }],
       ["host-1", {}],
@@ -216,7 +205,7 @@ describe("claimNextWorkflowRun", () => {
   it("passes over a run whose session is busy", () => {
     const { store } = started();
     store.parkWorkflowRun(held("run-1", "token-1", 2));
-    store.reserveWorkflowRun(request("run-2", "session-a", { now: at(3) }));
+    store.reserveWorkflowRun(runRequest("run-2", "session-a", { now: at(3) }));
     store.claimWorkflowRun(claim("run-2", "session-a", "t2", 3, { leaseMs: FOREVER_MS }));
     expect(unchanged(store, () => next(store, "host-1", 5))).toBeUndefined();
     store.completeWorkflowRun(held("run-2", "t2", 6));
@@ -227,7 +216,7 @@ describe("claimNextWorkflowRun", () => {
     const { open } = world();
     const stores = [open(), open()];
     for (const name of ["a", "b"]) {
-      stores[0].enqueueWorkflowRun({ ...request(name, name), claimToken: name, leaseMs: 10_000 });
+      stores[0].enqueueWorkflowRun({ ...runRequest(name, name), claimToken: name, leaseMs: 10_000 });
       stores[0].parkWorkflowRun(held(name, name, 1));
     }
     expect([
@@ -259,7 +248,7 @@ describe("the claim on a run", () => {
   it("gives authority in the name of a session or a host", () => {
     const store = world().open();
     for (const runner of ["session-a", "host-1"]) {
-      store.reserveWorkflowRun(request(`run-${runner}`, runner));
+      store.reserveWorkflowRun(runRequest(`run-${runner}`, runner));
       store.claimWorkflowRun(claim(`run-${runner}`, runner, "t", 0, { leaseMs: FOREVER_MS }));
       const type = runner.split("-")[0];
       expect(store.workflowRunAuthority(`run-${runner}`, "t")).toStrictEqual({
@@ -319,7 +308,7 @@ describe("failWorkflowRun, cancelWorkflowRun", () => {
     expect(store.listRunEventsAfter(2)).toMatchObject([
       { type: "run.queue_failed", runnerId: "session-a", payload: { code: "boom", status: "failed" } },
     ]);
-    expect(store.reserveWorkflowRun(request("run-2", "session-a")).status).toBe("queued");
+    expect(store.reserveWorkflowRun(runRequest("run-2", "session-a")).status).toBe("queued");
   });
 
   it("give false where the run has ended or is not the caller's", () => {
@@ -366,7 +355,7 @@ describe("deleteWorkflowRun", () => {
   it("removes the run under its live claim, and lets go of what points to it", () => {
     const { store } = started();
     store.parkWorkflowRun(held("run-1", "token-1", 2));
-    store.reserveWorkflowRun(request("child", "session-a", { parentRunId: "run-1", now: at(3) }));
+    store.reserveWorkflowRun(runRequest("child", "session-a", { parentRunId: "run-1", now: at(3) }));
     store.claimWorkflowRun(claim("child", "session-a", "t", 4, { leaseMs: FOREVER_MS }));
     for (const call of [
       { runId: "child", claimToken: "wrong" },
@@ -379,7 +368,7 @@ describe("deleteWorkflowRun", () => {
     expect(store.deleteWorkflowRun({ runId: "child", claimToken: "t" })).toBe(true);
     expect(store.getWorkflowRun("child")).toBeUndefined();
     expect(rows(store, "events")).toHaveLength(events + 1);
-    store.reserveWorkflowRun(request("child", "session-a"));
+    store.reserveWorkflowRun(runRequest("child", "session-a"));
     expect(store.claimWorkflowRun(claim("child", "session-a", "t2", 5))).toMatchObject({ claimGeneration: 2 });
     store.state.integrityCheck();
   });

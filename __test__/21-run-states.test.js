@@ -2,21 +2,9 @@
 
 const fs = require("node:fs");
 const path = require("node:path");
-const { DIGEST, FOREVER_MS, at, world } = require("./support");
+const { FOREVER_MS, at, runRequest, world } = require("./support");
 
-const request = (runId, extra = {}) => ({
-  runId,
-  workflowName: "echo",
-  workflowSourceRef: "builtin:echo",
-  workflowSource: { kind: "builtin", id: "echo" },
-  definitionDigest: DIGEST,
-  definitionSnapshot: {},
-  input: {},
-  runnerId: "session-a",
-  originSessionId: "session-a",
-  now: at(0),
-  ...extra,
-});
+const request = (runId, extra) => runRequest(runId, "session-a", extra);
 const held = { runId: "run", claimToken: "token" };
 const claim = { ...held, runnerId: "session-a", leaseMs: FOREVER_MS };
 

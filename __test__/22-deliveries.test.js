@@ -1,21 +1,10 @@
 "use strict";
 
-const { DIGEST, at, refused, rows, unchanged, world } = require("./support");
+const { at, refused, rows, runRequest, unchanged, world } = require("./support");
 
 function begin() {
   const store = world().open();
-  store.reserveWorkflowRun({
-    runId: "run-1",
-    workflowName: "echo",
-    workflowSourceRef: "builtin:echo",
-    workflowSource: { kind: "builtin" },
-    definitionDigest: DIGEST,
-    definitionSnapshot: {},
-    input: {},
-    runnerId: "session-a",
-    originSessionId: "session-a",
-    now: at(0),
-  });
+  store.reserveWorkflowRun(runRequest("run-1", "session-a"));
   store.state.connection.exec(`INSERT INTO node_attempts(attempt_id, run_id, node_id, attempt_number, node_type, status, created_at, updated_at)
     VALUES ('attempt-1', 'run-1', 'reply', 1, 'agent', 'completed', 1, 1)`);
   return store;

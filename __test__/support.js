@@ -45,6 +45,21 @@ function claimed(key = "one") {
   return { ...rest, open, store, uid: resource.metadata.uid, resource, claim, ref: { controller: "jobs", key } };
 }
 
+/** A request for a run of a session. */
+const runRequest = (runId, session, extra = {}) => ({
+  runId,
+  workflowName: "echo",
+  workflowSourceRef: "builtin:echo",
+  workflowSource: { kind: "builtin", id: "echo" },
+  definitionDigest: DIGEST,
+  definitionSnapshot: { nodes: [] },
+  input: { text: "hi" },
+  runnerId: session,
+  originSessionId: session,
+  now: at(0),
+  ...extra,
+});
+
 /** The rows of a table, oldest first. */
 const rows = (store, table) => store.state.connection.prepare(`SELECT * FROM ${table} ORDER BY rowid`).all();
 
@@ -73,4 +88,4 @@ function refused(store, action, expected, claim) {
   if (claim !== undefined) expect(claim).toStrictEqual(before);
 }
 
-module.exports = { DIGEST, FOREVER_MS, PROJECT, at, claimed, contents, refused, rows, unchanged, world };
+module.exports = { DIGEST, FOREVER_MS, PROJECT, at, claimed, contents, refused, rows, unchanged, world, runRequest };

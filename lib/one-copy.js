@@ -2,7 +2,6 @@
 
 const path = require("node:path");
 const { version } = require("../package.json");
-const { loadedObjects } = require("./loaded-objects");
 
 /** @typedef {import("./native").Binding} Binding */
 
@@ -17,10 +16,11 @@ const LIBRARY = /^pi-workflows-store\..+\.node$/;
  * (https://sqlite.org/howtocorrupt.html, section 2.2.1).
  *
  * @param {string} own
+ * @param {string[]} loaded the libraries of the process, in whichever thread
  * @returns {Binding}
  */
-function loadOnce(own) {
-  const other = loadedLibraries().find((library) => library !== own);
+function loadOnce(own, loaded) {
+  const other = loaded.find((object) => LIBRARY.test(path.basename(object)) && object !== own);
   if (other === undefined) return fitting(require(own), own);
   try {
     return fitting(require(other), other);
@@ -31,11 +31,6 @@ function loadOnce(own) {
       { cause: error },
     );
   }
-}
-
-/** Native libraries of this package that the process has loaded, in whichever thread. */
-function loadedLibraries() {
-  return loadedObjects().filter((object) => LIBRARY.test(path.basename(object)));
 }
 
 /** A face and a library of the same version fit. @param {Binding} library @param {string} file */
